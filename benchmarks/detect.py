@@ -113,7 +113,7 @@ def _phase(draws: np.random.Generator, rows: Rows, place: int) -> Durations:
     if not place:
         logs[rows.day >= SLOW_FROM] += np.log(SLOW_FACTOR)
     us = np.exp(logs).astype(np.int64)
-    return Durations(us, rows.day, rows.cohort, rows.stratum, rows.unit, rows.gpus)
+    return Durations(us, rows.day, rows.cohort, rows.stratum, rows.unit, rows.gpus, us)
 
 
 def sorted_pass(sample: Sample) -> float:

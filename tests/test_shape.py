@@ -73,7 +73,6 @@ TESTED_IN = {
     "core/events.py": "core/test_conformance.py",
     "core/regressions/finding.py": "core/regressions/test_state.py",
     "detection/options.py": "detection/test_detector.py",
-    "detection/sample.py": "detection/test_inputs.py",
     "cli/regressions/detect_answer.py": "cli/regressions/test_detect.py",
     "storage/fleet/rollup_rows.py": "aggregation/test_verify_rollups.py",
     "report/advice.py": "report/test_weekly.py",

@@ -186,7 +186,9 @@ def _samples(values: Floats) -> Iterator[Sample]:
     same, gpus = np.zeros(len(values), dtype=np.int32), np.ones(len(values))
     for days in range(1, len(values) + 1):
         rows = slice(0, days)
-        durations = Durations(us[rows], day[rows], same[rows], same[rows], day[rows], gpus[rows])
+        durations = Durations(
+            us[rows], day[rows], same[rows], same[rows], day[rows], gpus[rows], us[rows]
+        )
         yield Sample(days * DAY_US, days, _COHORTS, {_SUBJECT: durations}, {})
 
 

@@ -47,9 +47,24 @@ def _cells() -> Iterator[BenchCell]:
     yield BenchCell(Scenario(ScenarioKind.IMPROVEMENT, 60, 1 / 1.6))
     yield BenchCell(Scenario(ScenarioKind.HANG, 60))
     yield BenchCell(Scenario(ScenarioKind.FAILURES, 60, 3.0))
+    yield from _cells_of_steps()
     for cause in (*CAUSES, NO_CAUSE):
         factor = 1.6 if cause in _OF_MOST_ATTEMPTS else 2.5  # other values slow down few attempts
         scenario = Scenario(ScenarioKind.CELL, 60, factor, cause=cause)
+        yield BenchCell(scenario, families=(OURS,))
+
+
+def _cells_of_steps() -> Iterator[BenchCell]:
+    """Yield fleets that report steps, which only ours looks at."""
+    for scenario in (
+        Scenario(ScenarioKind.NULL, 12, times_steps=True),
+        Scenario(ScenarioKind.NULL, 60, times_steps=True),
+        Scenario(ScenarioKind.MIX, 60, times_steps=True),
+        Scenario(ScenarioKind.OUTAGE, 60, days=3, times_steps=True),
+        Scenario(ScenarioKind.STEPS, 12, 1.1),
+        Scenario(ScenarioKind.STEPS, 60, 1.05),
+        Scenario(ScenarioKind.STEPS, 60, 1.1),
+    ):
         yield BenchCell(scenario, families=(OURS,))
 
 

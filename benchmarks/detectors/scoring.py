@@ -23,6 +23,7 @@ EXPECTED = {
     ScenarioKind.COHORT: Verdict.REGRESSION,
     ScenarioKind.PHASE: Verdict.REGRESSION,
     ScenarioKind.FAILURES: Verdict.REGRESSION,
+    ScenarioKind.STEPS: Verdict.REGRESSION,
     ScenarioKind.IMPROVEMENT: Verdict.IMPROVEMENT,
     ScenarioKind.RELABELLING: Verdict.RELABELLING,
     ScenarioKind.MIX: Verdict.MIX,

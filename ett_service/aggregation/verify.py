@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Table
 
 from ett_service.aggregation.fold_job import FoldedJob, fold_job
 from ett_service.core.fleet.totals import MEASURES, Totals
-from ett_service.core.ledger.results import DEFAULT_LIMITS, FORMULA_VERSION, Limits, Share
+from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
+from ett_service.core.ledger.results import FORMULA_VERSION, Share
 from ett_service.core.words import Category
 from ett_service.storage.engine.store import Readable, Store
 from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows

@@ -84,6 +84,7 @@ ALL = "(all)"
 """The cohort of all of a project."""
 
 _RATE_PER = 1_000  # GPU-hours
+_PRECISE_UNDER = 9.995  # seconds, as of a step: shorter ones have three digits
 
 
 def subject(finding: Answer) -> str:
@@ -104,7 +105,7 @@ def value(unit: Unit, number: float | None) -> str:
         return NONE
     match unit:
         case "seconds":
-            return duration(number)
+            return f"{number:.3g}s" if 0 < number < _PRECISE_UNDER else duration(number)
         case "ratio":
             return percent(number)
         case "failures_per_gpu_hour":

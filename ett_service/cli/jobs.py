@@ -30,6 +30,7 @@ _JOBS = (
     number("ETT%", "ett_ratio", percent),
     number("E2E", "e2e_seconds", clock),
     number("time to start", "time_to_start_seconds", clock),
+    number("slowed", "slowed_seconds", clock),
     number("failures"),
     number("gpus"),
     text("began (UTC)", "started_at", minute),

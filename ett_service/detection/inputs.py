@@ -78,8 +78,8 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
         jobs=columns.jobs,
         hardware=columns.hardware,
         attempts=columns.attempts,
-        durations=dict(_values(durations, columns.attempts, excluded, span)),
-        failures=dict(_values(failures(attempts), columns.attempts, excluded, span)),
+        durations=dict(_values(durations, columns, excluded, span)),
+        failures=dict(_values(failures(attempts), columns, excluded, span)),
         held=columns.held(attempts, excluded),
         time_day=np.array([row.day for row in time], dtype=np.int32),
         time_cohort=columns.time_cohorts(time),
@@ -144,19 +144,31 @@ class _Columns:
             tuple(zip(plan.cohort, cohort, strict=True)) for cohort in self._places
         ]
         starts = [jobs[attempt.job].start_of(attempt.number) for attempt in attempts]
-        strata = list(zip(_of_dimensions(kinds, plan.strata), starts, strict=True))
+        like = _of_dimensions(kinds, plan.strata)
+        strata = list(zip(like, starts, strict=True))
+        places_of_strata = _places(set(strata))
+        self._strata = [places_of_strata[stratum] for stratum in strata]
+        self._setups = list(zip(like, (attempt.gpus for attempt in attempts), strict=True))
+        self._settings: dict[tuple[Hashable, int | None], int] = {}
         self.jobs = sorted(jobs)
         self.units = _places(self.jobs)
         self.hardware = sorted({kind.hardware for kind in kinds})
         self.cohorts_of = _cohorts_of(kinds, [self._places[cohort] for cohort in cohorts])
         self.attempts = Attempts(
             cohort=_column(cohorts, self._places),
-            stratum=_column(strata, _places(set(strata))),
+            stratum=np.array(self._strata, dtype=np.int32),
             unit=_column([attempt.job for attempt in attempts], self.units),
             number=np.array([attempt.number for attempt in attempts], dtype=np.int32),
             gpus=np.array([_gpus(attempt.gpus) for attempt in attempts], dtype=np.float64),
             hardware=_column([kind.hardware for kind in kinds], _places(self.hardware)),
         )
+
+    def of_value(self, value: Completed) -> tuple[int, int]:
+        """Return the stratum of a value, and the time that was spent on what it is the mean of."""
+        if value.of_steps is None:
+            return self._strata[value.attempt], value.us
+        setting = (self._setups[value.attempt], value.of_steps.tokens_a_step)
+        return self._settings.setdefault(setting, len(self._settings)), value.of_steps.us
 
     def held(self, attempts: Sequence[ObservedAttempt], excluded: ExcludedTime) -> Held:
         """Return when accelerators were held: from the end of scheduling, which comes first."""
@@ -166,7 +178,7 @@ class _Columns:
             interval = (held_from_us, attempt.ended_us)
             for start, end in excluded.outside(self.units[attempt.job], interval):
                 rows.extend((start, max(start, end), place))
-        return Held(*_columns(rows))
+        return Held(*_columns(rows, 3))
 
     def time_cohorts(self, time: Iterable[DailyTime]) -> SmallInts:
         """Return the place of each row's cohort."""
@@ -191,21 +203,23 @@ def _cohorts_of(kinds: Sequence[Kind], cohorts: Sequence[int]) -> Mapping[Kind, 
 
 def _values(
     values: Iterable[Completed],
-    attempts: Attempts,
+    columns: _Columns,
     excluded: ExcludedTime,
     span: tuple[int, int],
 ) -> Iterator[tuple[Subject, AttemptValues]]:
     """Lay values out in order of time, without the excluded ones."""
     rows: defaultdict[Subject, array[int]] = defaultdict(lambda: array("q"))
-    for subject, us, known_us, attempt in values:
+    for value in values:
+        subject, us, known_us, attempt, _ = value
         is_event = subject.metric is Metric.FAILURES_PER_GPU_HOUR
         if span[0] <= known_us < span[1] and (us > 0 or is_event):
-            rows[subject].extend((us, known_us, attempt))
+            rows[subject].extend((us, known_us, attempt, *columns.of_value(value)))
     for subject in _searched(rows):
-        lengths, known_at, places = _columns(rows[subject])
+        lengths, known_at, places, strata, spent = _columns(rows[subject], 5)
         order = np.lexsort((lengths, places, known_at))
-        order = order[excluded.counted(attempts.unit[places[order]], known_at[order])]
-        yield subject, AttemptValues(lengths[order], known_at[order], places[order])
+        order = order[excluded.counted(columns.attempts.unit[places[order]], known_at[order])]
+        unordered = AttemptValues(lengths, known_at, places, strata.astype(np.int32), spent)
+        yield subject, unordered.chosen(order)
 
 
 def _searched(rows: Mapping[Subject, Sized]) -> list[Subject]:
@@ -215,9 +229,8 @@ def _searched(rows: Mapping[Subject, Sized]) -> list[Subject]:
     return sorted(rows.keys() - stages[MOST_STAGES:])
 
 
-def _columns(rows: "array[int]") -> tuple[Ints, Ints, Ints]:
-    table = np.frombuffer(rows, dtype=np.int64).reshape(-1, 3)
-    return table[:, 0], table[:, 1], table[:, 2]
+def _columns(rows: "array[int]", width: int) -> tuple[Ints, ...]:
+    return tuple(np.frombuffer(rows, dtype=np.int64).reshape(-1, width).T)
 
 
 def _places(words: Iterable[Any]) -> dict[Any, int]:

@@ -24,8 +24,9 @@ from ett_service.core.regressions.state import LASTING, FindingState
 from ett_service.core.words import Category
 from ett_service.detection.attribution.attribute import attribute
 from ett_service.detection.inputs import observe
+from ett_service.detection.models.series_model import medians
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
-from ett_service.detection.sample import Flags, Floats, Observed
+from ett_service.detection.sample import AttemptValues, Flags, Floats, Observed
 from ett_service.detection.scan import scan
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy
@@ -157,8 +158,9 @@ class Impacts:
     def impact(self, finding: Finding) -> Impact:
         """Return the finding's impact with ETT points and costs.
 
-        Points are of the ETT% of its cohort: the lost share of all hours that it held. Costs go
-        by the price of each hardware and day, and are None where one of them has no price.
+        Points are of the ETT% of its cohort: the lost share of all hours that it held; None for
+        slower steps, which are effective training all the same. Costs go by the price of each
+        hardware and day, and are None where one of them has no price.
         """
         lost = finding.impact.gpu_hours_per_week
         inside = within(self._observed.cohorts, finding.series.cohort)
@@ -169,7 +171,7 @@ class Impacts:
         price = self._mean_price(hours)
         return replace(
             finding.impact,
-            ett_points=-100 * lost / held,
+            ett_points=None if _is_effective(finding) else -100 * lost / held,
             cost_per_week=None if price is None else lost * price,
             currency="" if price is None else self._economy.currency,
         )
@@ -193,6 +195,10 @@ class Impacts:
                 return None
             total += float(price) * float(hours[day, place])
         return total / float(hours.sum())
+
+
+def _is_effective(finding: Finding) -> bool:
+    return finding.series.subject.metric is Metric.STEP_SECONDS
 
 
 def is_stale(finding: Finding, observed: Observed, as_of_us: int, recent_days: int) -> bool:
@@ -234,9 +240,20 @@ def _level(
         return _ett_ratio(observed, inside, span)
     if subject.metric is Metric.FAILURES_PER_GPU_HOUR:
         return _failure_rate(subject, observed, inside, span)
-    values = observed.durations[subject].between(*span)
-    us = values.us[inside[observed.attempts.cohort[values.attempt]]][-latest:]
-    return float(np.median(np.log(us))) if len(us) >= _FEWEST_VALUES else None
+    values = observed.durations[subject]
+    log = np.log(values.us) - _of_setting(subject, values)
+    chosen = inside[observed.attempts.cohort[values.attempt]]
+    chosen &= (values.known_us >= span[0]) & (values.known_us < span[1])
+    log = log[chosen][-latest:]
+    return float(np.median(log)) if len(log) >= _FEWEST_VALUES else None
+
+
+def _of_setting(subject: Subject, values: AttemptValues) -> Floats:
+    """Return what is taken off the logarithm of each value: of steps the median of its setting."""
+    if subject.metric is not Metric.STEP_SECONDS:
+        return np.zeros(len(values.us))
+    stratum = values.stratum.astype(np.intp)
+    return medians(np.log(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
 
 
 def _failure_rate(

@@ -1,7 +1,7 @@
 """The sample: observed values of attempts, each with when it became known, as of any day."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.results import StepTime
+from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.speed import FEWEST_WINDOWS
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, WASTED, Category, Outcome, Phase
 from ett_service.storage.fleet.rollups import Span
@@ -27,7 +30,9 @@ ALL_FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)
 _TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)
 _TIME_TO_RECOVER = Subject(Metric.TIME_TO_RECOVER_SECONDS)
 _UNSAVED = Subject(Metric.UNSAVED_SECONDS)
+_STEP = Subject(Metric.STEP_SECONDS)
 _CHECKPOINT = Subject(Metric.CHECKPOINT_BLOCKING_SECONDS, Category.CHECKPOINT_BLOCKING.value)
+
 
 ETT = Subject(Metric.ETT_RATIO)
 
@@ -51,6 +56,7 @@ class Completed(NamedTuple):
     us: int
     known_us: int
     attempt: int
+    of_steps: StepTime | None = None  #: whose mean it is
 
 
 def completed(
@@ -70,6 +76,7 @@ def completed(
         if (value.attempt, value.subject.phase) not in still_open:
             yield value
     yield from _starts(jobs, attempts)
+    yield from _steps(attempts)
     yield from _stages(observations.stages(conn, project_id, span), attempts, places)
     for segment in observations.segments(conn, project_id, span, LOOP_CATEGORIES):
         us = segment.ended_us - segment.started_us
@@ -123,6 +130,17 @@ def _starts(
             yield Completed(_TIME_TO_START, run.time_to_start_us, known_us, place)
 
 
+def _steps(attempts: Sequence[ObservedAttempt]) -> Iterator[Completed]:
+    """Yield the mean step time of each day of an attempt; it is known once the day is over."""
+    for place, attempt in enumerate(attempts):
+        over_us = NEVER if attempt.outcome is Outcome.RUNNING else attempt.ended_us
+        for of_day in attempt.step_times:
+            if of_day.windows >= FEWEST_WINDOWS:
+                known_us = min((of_day.day + 1) * DAY_US - 1, over_us)
+                us = round(of_day.us / of_day.steps)
+                yield Completed(_STEP, us, known_us, place, of_day)
+
+
 def _stages(
     stages: Iterator[ObservedStage],
     attempts: Sequence[ObservedAttempt],
@@ -162,15 +180,21 @@ class Durations:
     """Durations of one subject, one a row.
 
     ``cohort`` are places in ``Sample.cohorts``. Rows of one ``stratum`` agree in what is known
-    before they begin (hardware, size, kind, first start or restart): only those are compared.
+    before they begin (hardware, size, kind, first start or restart; of steps the setting, which is
+    accelerators and tokens a step): only those are compared.
     """
 
-    us: Ints
+    us: Ints  #: what is compared
     day: SmallInts  #: 24 hours each, from ``Sample.first_day_us``; by when the value was known
     cohort: SmallInts
     stratum: SmallInts
     unit: SmallInts  #: the job: values of one are not independent
     gpus: Floats  #: accelerators held meanwhile; NaN while unknown
+    spent_us: Ints  #: ``us``, or the time of all steps of which it is the mean
+
+    def chosen(self, rows: "slice | Ints | NDArray[np.intp]") -> "Durations":
+        """Return some of the rows."""
+        return Durations(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +262,16 @@ class AttemptValues:
     us: Ints
     known_us: Ints  #: in ascending order
     attempt: Ints
+    stratum: SmallInts  #: as of ``Durations``
+    spent_us: Ints  #: likewise
 
     def between(self, from_us: int, to_us: int) -> "AttemptValues":
         """Return those that became known in a span."""
-        start, end = np.searchsorted(self.known_us, (from_us, to_us))
-        return AttemptValues(self.us[start:end], self.known_us[start:end], self.attempt[start:end])
+        return self.chosen(slice(*np.searchsorted(self.known_us, (from_us, to_us))))
+
+    def chosen(self, rows: "slice | Flags | NDArray[np.intp]") -> "AttemptValues":
+        """Return some of them, in their order."""
+        return AttemptValues(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,9 +344,10 @@ class Observed:
             us=values.us,
             day=_days(values.known_us, first_us),
             cohort=self.attempts.cohort[values.attempt],
-            stratum=self.attempts.stratum[values.attempt],
+            stratum=values.stratum,
             unit=self.attempts.unit[values.attempt],
             gpus=self.attempts.gpus[values.attempt],
+            spent_us=values.spent_us,
         )
 
     def _rates(self, first_us: int, days: int) -> Iterator[tuple[Subject, Rates]]:
@@ -365,8 +395,3 @@ def _by_day(held: Held, gpus: Floats, first_us: int, days: int) -> tuple[Ints, I
     low = np.maximum(start[each], first_us + day * DAY_US)
     high = np.minimum(end[each], first_us + (day + 1) * DAY_US)
     return attempt[each], day, (high - low) / HOUR_US * gpus[attempt[each]]
-
-
-def logarithms(us: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Floats:
-    """Return natural logarithms of microseconds, of 0.1 s at least."""
-    return np.log(np.maximum(us, 100_000))

@@ -28,6 +28,7 @@ from ett_service.detection.verdict import (
     is_outage_like,
     is_relabelled,
     mix_changes,
+    of_metric,
     passes,
     without_explained,
 )
@@ -173,7 +174,7 @@ def _followed(
     latest = _compared(window, groups, series, baseline, recent[-LATEST_DAYS:]) or whole
     sign = BETTER if frozen.improvement else WORSE
     now = latest.change.worse if sign == WORSE else 1 / max(latest.change.worse, 1e-9)
-    half = 1 + (options.effect_floor - 1) / 2
+    half = 1 + (of_metric(options, series.subject.metric).effect_floor - 1) / 2
     p = float(ndtr(-sign * whole.score))
     before, after = whole.change.before, whole.change.after
     gates = (
@@ -204,7 +205,7 @@ def _compared(
 
 def powers(scores: Scores, p: Floats, options: Options) -> list[Power]:
     """Return, for each group, the smallest factor that reaches a chance of *p*."""
-    model = scores.model
+    model, options = scores.model, of_metric(options, scores.model.subject.metric)
     factors = model.smallest_factor(needed(scores.starts, p) + Z_80, options)
     recent, baseline = model.num_values()
     return [

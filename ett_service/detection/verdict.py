@@ -59,7 +59,7 @@ class Context:
 def finding_of(candidate: Candidate, context: Context, window: Window, options: Options) -> Finding:
     """Return the finding of a candidate, whichever gates it fails."""
     model, group = candidate.model, candidate.group
-    lasting = candidate.lasting
+    lasting, options = candidate.lasting, of_metric(options, model.subject.metric)
     change = model.change(group, lasting.start, lasting.stop)
     return change.finding(
         Series(model.subject, model.groups.names[group]),
@@ -69,6 +69,12 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
         p=candidate.p,
         q=context.q,
     )
+
+
+def of_metric(options: Options, metric: Metric) -> Options:
+    """Return the options of a search with the smallest effect of one metric."""
+    part = METRICS[metric].floor
+    return replace(options, effect_floor=1 + (options.effect_floor - 1) * part)
 
 
 def passes(finding: Finding) -> bool:
@@ -206,11 +212,12 @@ def _begets(cause: Subject, effect: Subject) -> bool:
         Metric.PHASE_SECONDS: False,
         Metric.UNSAVED_SECONDS: False,
         Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
+        Metric.STEP_SECONDS: False,
         Metric.STAGE_SECONDS: cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase,
         Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
         Metric.TIME_TO_START_SECONDS: begins,
         Metric.TIME_TO_RECOVER_SECONDS: starts or cause.metric is Metric.TIME_TO_START_SECONDS,
-        Metric.ETT_RATIO: cause.metric is not Metric.ETT_RATIO,
+        Metric.ETT_RATIO: cause.metric not in {Metric.ETT_RATIO, Metric.STEP_SECONDS},
     }[effect.metric]
 
 

@@ -166,3 +166,8 @@ def _held_us(sample: Sample, first: int) -> float:
         for subject, rows in sample.durations.items()
         if subject.metric is Metric.PHASE_SECONDS
     )
+
+
+def logarithms(us: Ints) -> Floats:
+    """Return natural logarithms of microseconds, of 0.1 s at least."""
+    return np.log(np.maximum(us, 100_000))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import MEASURES, WEIGHTED, Totals, mfu_ratio, ratio
+from ett_service.core.errors import refuse_negative
+from ett_service.core.fleet.totals import MEASURES, WEIGHTED, Totals, ratio
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category
 from ett_service.storage.fleet.job_sums import job_totals
@@ -247,3 +248,14 @@ def _cost_per_million_tokens(parts: Iterable[Part], economy: Economy) -> float |
             cost += price * us / HOUR_US
         tokens += part.totals["tokens_known"]
     return float(cost * _MILLION / tokens) if tokens and cost else None
+
+
+def mfu_ratio(teraflops: float, attainable_teraflops: float) -> float | None:
+    """MFU as a ratio: what the model needed, over what its accelerators could have done.
+
+    As defined by Chowdhery and others (PaLM, arXiv 2204.02311): operations that are computed
+    again, to save memory, do not count. What was attainable is the sum of peak rates times time,
+    over all accelerators. None where nothing was. Raises ValueError if an argument is negative.
+    """
+    refuse_negative(teraflops=teraflops, attainable_teraflops=attainable_teraflops)
+    return teraflops / attainable_teraflops if attainable_teraflops else None

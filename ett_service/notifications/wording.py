@@ -31,12 +31,14 @@ _PLAIN = {
     Metric.TIME_TO_START_SECONDS: "time to start",
     Metric.TIME_TO_RECOVER_SECONDS: "time to recover",
     Metric.CHECKPOINT_BLOCKING_SECONDS: "checkpoint blocking",
+    Metric.STEP_SECONDS: "step time",
     Metric.UNSAVED_SECONDS: "unsaved training",
     Metric.ETT_RATIO: "ETT%",
 }
 _COUNTED = {
     Metric.TIME_TO_RECOVER_SECONDS: "recoveries",
     Metric.CHECKPOINT_BLOCKING_SECONDS: "saves",
+    Metric.STEP_SECONDS: "days of attempts",
     Metric.UNSAVED_SECONDS: "failures",
     Metric.FAILURES_PER_GPU_HOUR: "failures",
     Metric.ETT_RATIO: "days",

@@ -1,4 +1,4 @@
-"""A stored fleet whose launcher became slow with a release, ten days before its end."""
+"""A stored fleet whose launcher or steps became slow with a release, ten days before its end."""
 
 import random
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from ett_service.core.events import (
     JobFacts,
     Marker,
     MarkerKind,
+    Progress,
     SpanOver,
 )
 from ett_service.core.words import Outcome, Phase
@@ -23,6 +24,7 @@ DAY = 24 * HOUR
 DAYS = 44
 SLOW_DAYS = 10
 A_DAY = 2
+STEP = SECOND // 25
 END = NOON + 12 * HOUR
 """A midnight."""
 ONSET = END - SLOW_DAYS * DAY
@@ -61,4 +63,27 @@ def _job(at: int, cluster: str, version: str, init_us: int) -> Iterator[Event]:
     yield event(AttemptStarted, at, gpus=8, code_version=version)
     yield event(SpanOver, looping, start=at, phase=Phase.LAUNCHER_INIT)
     yield event(SpanOver, over, start=looping, phase=Phase.TRAIN_LOOP)
+    yield event(AttemptEnded, over, cycle=0, outcome=Outcome.COMPLETED)
+
+
+def slower_steps(store: Store, project_id: int, factor: float = 1.25) -> None:
+    """Keep 44 days of two jobs a day, one on either cluster; the steps of one become slow."""
+    draws = random.Random(5)
+    for index in range(DAYS * A_DAY):
+        day, turn = divmod(index, A_DAY)
+        at = END - (DAYS - day) * DAY + turn * 9 * HOUR
+        cluster, is_new = "a" if turn else "b", at >= ONSET
+        step_s = draws.lognormvariate(0, 0.03) * (factor if is_new and cluster == "a" else 1.0)
+        job = list(_stepping(at, cluster, NEW if is_new else OLD, round(step_s * STEP)))
+        store_job(store, project_id, f"job-{index:03}", job)
+
+
+def _stepping(at: int, cluster: str, version: str, step_us: int) -> Iterator[Event]:
+    """Six windows of 100 steps."""
+    over = at + 600 * step_us
+    yield event(JobFacts, at, cluster=cluster, model="m", hardware="H100")
+    yield event(AttemptStarted, at, gpus=8, code_version=version)
+    for step in range(0, 601, 100):
+        yield event(Progress, at + step * step_us, step=step, tokens=step * 4096)
+    yield event(SpanOver, over, start=at, phase=Phase.TRAIN_LOOP)
     yield event(AttemptEnded, over, cycle=0, outcome=Outcome.COMPLETED)

@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.units import count, duration, gpu_hours, longer, money, percent, points
+from ett_service.charts.units import (
+    count,
+    duration,
+    gpu_hours,
+    longer,
+    money,
+    percent,
+    points,
+    value,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,15 @@ from ett_service.charts.units import count, duration, gpu_hours, longer, money, 
 )
 def test_a_duration_shows_its_two_largest_units(seconds: float | None, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "0.0s"), (0.1054, "0.105s"), (1.1249, "1.12s"), (9.994, "9.99s"), (9.996, "10.0s"),
+     (13.34, "13.3s"), (486, "8m 06s"), (None, "-")],
+)  # fmt: skip
+def test_a_short_value_has_three_digits(seconds: float | None, shown: str) -> None:
+    assert value("seconds", seconds) == shown
 
 
 @given(st.floats(0, 1e9))

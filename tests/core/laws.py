@@ -7,7 +7,8 @@ from itertools import pairwise
 from random import Random
 
 from ett_service.core.events import Event
-from ett_service.core.ledger.results import JobLedger, Limits, RunLedger, Segment
+from ett_service.core.ledger.lifetimes import Limits
+from ett_service.core.ledger.results import JobLedger, RunLedger, Segment
 from ett_service.core.words import Category, JobState, Period
 from tests.builders.drawn.timelines import Timeline, in_batches
 
@@ -87,6 +88,8 @@ def check_speed(ledger: JobLedger) -> None:
         effective = attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
         assert sum(attempt.speed) == effective
         assert min(attempt.speed) >= 0
+        measured = attempt.speed.at_reference_us + attempt.speed.slowed_us
+        assert measured <= sum(day.us for day in attempt.step_times) <= effective
     for run in ledger.runs:
         assert sum(run.speed) == run.effective_us
         own = [attempt.speed for attempt in ledger.attempts if run.contains(attempt.number)]

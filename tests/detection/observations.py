@@ -36,17 +36,17 @@ def observed_project(
     day = place // a_day
     known_us = TO_US - days * DAY_US + day * DAY_US + (2 + place % a_day) * HOUR_US
     spread = np.exp(draws.normal(0, 0.2, (len(factors), count)))
-    durations = {
-        subject: AttemptValues(
-            us=(100 * SECOND_US * np.array([factor(each) for each in day.tolist()]) * noise).astype(
-                np.int64
-            ),
-            known_us=known_us,
-            attempt=place,
+    none, alike = np.array([], dtype=np.int32), np.zeros(count, dtype=np.int32)
+    lengths = [
+        (100 * SECOND_US * np.array([factor(each) for each in day.tolist()]) * noise).astype(
+            np.int64
         )
-        for (subject, factor), noise in zip(factors.items(), spread, strict=True)
+        for factor, noise in zip(factors.values(), spread, strict=True)
+    ]
+    durations = {
+        subject: AttemptValues(us, known_us, place, alike, us)
+        for subject, us in zip(factors, lengths, strict=True)
     }
-    none = np.array([], dtype=np.int32)
     return Observed(
         to_us=TO_US,
         days=days,
@@ -55,7 +55,7 @@ def observed_project(
         hardware=hardware,
         attempts=Attempts(
             cohort=(place % len(cohorts)).astype(np.int32),
-            stratum=np.zeros(count, dtype=np.int32),
+            stratum=alike,
             unit=place.astype(np.int32),
             number=np.zeros(count, dtype=np.int32),
             gpus=np.full(count, gpus),

@@ -56,13 +56,15 @@ def rows(
     seconds: NDArray[np.float64], day: NDArray[np.int32], cohort: NDArray[np.int32]
 ) -> Durations:
     """Make columns, each attempt of a job of its own."""
+    us = np.rint(seconds * 1e6).astype(np.int64)
     return Durations(
-        us=np.rint(seconds * 1e6).astype(np.int64),
+        us=us,
         day=day,
         cohort=cohort,
         stratum=np.zeros(len(day), dtype=np.int32),
         unit=np.arange(len(day), dtype=np.int32),
         gpus=np.full(len(day), 8.0),
+        spent_us=us,
     )
 
 
@@ -87,13 +89,10 @@ def at_end_of(day: int, whole: Sample) -> Sample:
     """Return what was known of *whole* at the end of *day*."""
     later_us = (whole.days - day - 1) * DAY_US
     durations = {
-        subject: Durations(*(getattr(column, name)[column.day <= day] for name in _COLUMNS))
+        subject: column.chosen(np.flatnonzero(column.day <= day))
         for subject, column in whole.durations.items()
     }
     return replace(whole, as_of_us=whole.as_of_us - later_us, days=day + 1, durations=durations)
-
-
-_COLUMNS = ("us", "day", "cohort", "stratum", "unit", "gpus")
 
 
 def scan_of(whole: Sample, memory: Memory | None = None) -> Scan:

@@ -160,12 +160,7 @@ def test_what_everything_of_a_cohort_does_for_three_days_waits_for_more() -> Non
 def test_a_cohort_that_goes_silent_is_no_finding() -> None:
     whole = fleet()
     durations = {
-        subject: Durations(
-            *(
-                getattr(rows, name)[(rows.cohort != 0) | (rows.day < 42)]
-                for name in ("us", "day", "cohort", "stratum", "unit", "gpus")
-            )
-        )
+        subject: rows.chosen(np.flatnonzero((rows.cohort != 0) | (rows.day < 42)))
         for subject, rows in whole.durations.items()
     }
     scanned = scan_of(sample(durations))
@@ -261,7 +256,12 @@ def _summary(scan: Scan) -> list[tuple[Series, Verdict, float, int]]:
     ]
 
 
-SUBJECTS = [COMPILE, Subject(Metric.UNSAVED_SECONDS), Subject(Metric.STAGE_SECONDS, "p", "s")]
+SUBJECTS = [
+    COMPILE,
+    Subject(Metric.UNSAVED_SECONDS),
+    Subject(Metric.STAGE_SECONDS, "p", "s"),
+    Subject(Metric.STEP_SECONDS),
+]
 
 
 @settings(max_examples=40, deadline=None)
@@ -283,13 +283,15 @@ def test_whatever_there_is_is_looked_at(
 ) -> None:
     us, back, cohort, gpus = zip(*drawn, strict=True) if drawn else ((), (), (), ())
     day = np.array([days - 1 - each for each in back], dtype=np.int32)
+    spent_us = np.array(us, dtype=np.int64)
     durations = Durations(
-        us=np.array(us, dtype=np.int64),
+        us=spent_us,
         day=day,
         cohort=np.array(cohort, dtype=np.int32),
         stratum=np.zeros(len(us), dtype=np.int32),
         unit=np.zeros(len(us), dtype=np.int32),
         gpus=np.array(gpus, dtype=np.float64),
+        spent_us=spent_us,
     )
     odd = Sample(AS_OF_US, days, COHORTS[:2], {subject: durations}, {})
     few = Options(recent_days=3, baseline_days=6, fewest_recent=1, fewest_baseline=1)

@@ -10,10 +10,11 @@ from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan
 from ett_service.detection.run import MOST_DAYS, RunResult, days_to_read, evaluate
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
-from tests.builders.slowed_fleet import END, NEW, ONSET, slowed
+from tests.builders.slowed_fleet import END, NEW, ONSET, slowed, slower_steps
 
 PLAN = Plan(economy=Economy((Price("H100", 0, Fraction(3)),)))
 INIT = Subject(Metric.PHASE_SECONDS, "launcher_init")
+STEP = Subject(Metric.STEP_SECONDS)
 SLOW = (("cluster", "a"), ("model", "m"))
 
 
@@ -53,6 +54,26 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     [still] = [each for each in again.findings if each.series == finding.series]
     assert still.holds
     assert _evaluated(store, project_id + 1, Memory()).findings == ()
+
+
+def test_slower_steps_are_found_with_their_release_and_cost_no_ett(
+    store: Store, project_id: int
+) -> None:
+    slower_steps(store, project_id)
+
+    [run_finding] = _evaluated(store, project_id, Memory()).run_findings
+    finding = run_finding.finding
+    assert finding.series == Series(STEP, SLOW)
+    assert finding.ratio == pytest.approx(1.25, rel=0.04)
+    assert abs(finding.onset_us - ONSET) <= DAY_US
+    # A job a day takes a quarter of 600 steps of 40 ms longer, on eight accelerators.
+    assert finding.impact.gpu_hours_per_week == pytest.approx(7 * 8 * 6 / 3600, rel=0.1)
+    assert finding.impact.ett_points is None
+    suspect = run_finding.attribution.suspects[0]
+    assert (suspect.dimension, suspect.value) == ("code_version", NEW)
+    assert {job for job, _ in run_finding.attribution.examples} <= {
+        f"job-{index:03}" for index in range(69, 88, 2)
+    }
 
 
 def test_both_windows_are_read_and_what_open_findings_were_compared_with() -> None:

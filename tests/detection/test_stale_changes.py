@@ -31,9 +31,11 @@ def _changed(ago: int) -> Observed:
     effective = np.where(np.arange(DAYS) >= began, 50.0, 90.0)
     time: dict[str, Floats] = {category: np.zeros(DAYS) for category in Category}
     time |= {Category.EFFECTIVE_TRAINING: effective, Category.STALLED: 100.0 - effective}
+    none = np.zeros(len(known_us), np.int64)
+    failures = AttemptValues(none, known_us, place[fails], none.astype(np.int32), none)
     return replace(
         observed,
-        failures={FAILED: AttemptValues(np.zeros(len(known_us), np.int64), known_us, place[fails])},
+        failures={FAILED: failures},
         time_day=np.arange(DAYS, dtype=np.int32),
         time_cohort=np.zeros(DAYS, dtype=np.int32),
         time=time,

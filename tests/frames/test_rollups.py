@@ -11,7 +11,8 @@ from ett_service.frames.sql import rolled_up
 MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEEK = (MONDAY, MONDAY + timedelta(days=7))
 COUNTED = ("attempts", "failures", "infra_failures", "jobs_started", "queue_wait_seconds",
-           "between_runs_seconds", "effective_at_reference_seconds", "slowed_seconds")  # fmt: skip
+           "between_runs_seconds", "effective_at_reference_seconds", "slowed_seconds",
+           "effective_at_reference_weighted_seconds", "slowed_weighted_seconds")  # fmt: skip
 
 
 def day(

@@ -48,8 +48,15 @@ def test_a_headline_is_read_on_a_lock_screen() -> None:
                 "140 before"
             ),
         ),
+        (
+            of_metric(Metric.STEP_SECONDS, 0.1054e6, 0.1212e6, 1.15),
+            (
+                "median 0.105s -> 0.121s, +15% (95% interval +15% to +15%), 68 days of attempts "
+                "against 140 before"
+            ),
+        ),
     ],
-    ids=["ETT", "failures", "saves"],
+    ids=["ETT", "failures", "saves", "steps"],
 )
 def test_each_metric_is_reported_in_its_own_unit(notice: Notice, how_much: str) -> None:
     assert word(notice, 100).how_much == how_much

@@ -46,6 +46,9 @@ class SimulatedAttempts:
     stuck: Ints  #: the phase that it never left; past the last for none
     waited: Floats  #: seconds since the previous attempt; NaN for the first of a job
     values: Ints  #: by dimension of ``parameters.DIMENSIONS``
+    step_s: Floats  #: mean seconds of its steps
+    step_factor: Floats  #: the part of it that is planted
+    large_batch: Flags  #: whether its steps take twice the tokens
 
     @property
     def saves(self) -> Ints:
@@ -117,6 +120,8 @@ class _AttemptDraws:
         self._planting = planting
         self.jobs = len(jobs.cohort)
         self._of_job = self._normal("of jobs", parameters.JOB_SPREAD)
+        batches = self.stream("batches").random(self.jobs)
+        self._large_batch = batches < parameters.LARGE_BATCH_SHARE
 
     def stream(self, name: str) -> np.random.Generator:
         """Return the random numbers for one purpose."""
@@ -146,6 +151,9 @@ class _AttemptDraws:
             stuck=planted.stuck,
             waited=waited,
             values=values,
+            step_s=self._step_seconds(number, rows, day) * planted.step_factor,
+            step_factor=planted.step_factor,
+            large_batch=self._large_batch[rows],
         )
 
     def retried(self, attempts: SimulatedAttempts) -> Flags:
@@ -173,6 +181,24 @@ class _AttemptDraws:
         least, most = np.log(parameters.TAIL_FACTORS)
         log += (tail[..., 0] < parameters.TAIL_SHARE) * (least + tail[..., 1] * (most - least))
         return np.asarray(log)
+
+    def _step_seconds(self, number: int, rows: Ints, day: Ints) -> Floats:
+        """Return the mean seconds of the steps of each attempt, without the change."""
+        cohort = self._submitted.cohort[rows]
+        of_model = self.stream("steps of models").normal(size=len(parameters.COHORTS))
+        of_job = self.stream("steps of jobs").normal(size=self.jobs)
+        of_day = self.stream("steps of days").normal(size=(len(parameters.CLUSTERS), ALL_DAYS))
+        drawn = self.stream(f"steps/{number}")
+        of_attempt, slow_host = drawn.normal(size=self.jobs), drawn.random((self.jobs, 2))[rows]
+        log = parameters.STEP_MODEL_SPREAD * of_model[cohort] + np.log(parameters.STEP_S)
+        log += parameters.STEP_JOB_SPREAD * of_job[rows]
+        log += parameters.STEP_ATTEMPT_SPREAD * of_attempt[rows]
+        cluster = np.array(parameters.CLUSTER_OF)[cohort]
+        log += parameters.STEP_DAY_SPREAD * of_day[cluster, day + RUN_IN]
+        log += np.log(2) * self._large_batch[rows]
+        least, most = np.log(parameters.STEP_TAIL_FACTORS)
+        tail = slow_host[:, 0] < parameters.STEP_TAIL_SHARE
+        return np.asarray(np.exp(log + tail * (least + slow_host[:, 1] * (most - least))))
 
     def _normal(self, name: str, spread: float | list[float]) -> Floats:
         drawn = self.stream(name).normal(size=(self.jobs, len(parameters.PHASES)))

@@ -41,7 +41,11 @@ class SimulatedFleet:
     @cached_property
     def durations(self) -> Mapping[Subject, SubjectDurations]:
         """All durations."""
-        return observations.durations(self.attempts)
+        durations = observations.durations(self.attempts)
+        scenario = self.truth.scenario
+        if scenario.times_steps or scenario.kind is ScenarioKind.STEPS:
+            durations[parameters.STEPS] = observations.step_times(self.attempts)
+        return durations
 
     def sample(self, day: int) -> Sample:
         """Return what is known at the end of *day*, from 0; columns are views of the fleet's."""
@@ -74,6 +78,8 @@ def planned_truth(seed: int, scenario: Scenario) -> Truth:
     phases = tuple(parameters.PHASES[index].subject for index in planting.phases)
     if scenario.kind is ScenarioKind.FAILURES:
         phases = (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
+    if scenario.kind is ScenarioKind.STEPS:
+        phases = (parameters.STEPS,)
     return Truth(
         scenario,
         seed,
@@ -102,8 +108,12 @@ def _truth(seed: int, planting: Planting, attempts: SimulatedAttempts) -> Truth:
 
 
 def _derived(planting: Planting) -> tuple[Subject, ...]:
-    """Return the subjects that the changed phases are part of."""
-    if planting.scenario.kind in {ScenarioKind.MIX, ScenarioKind.RELABELLING}:
+    """Return the subjects that the changed phases are part of.
+
+    Slower steps are effective training, so ETT% stays as it was.
+    """
+    kind = planting.scenario.kind
+    if kind in {ScenarioKind.MIX, ScenarioKind.RELABELLING, ScenarioKind.STEPS}:
         return ()
     if any(phase < parameters.START_PHASES for phase in planting.phases):
         return (parameters.TIME_TO_START, parameters.TIME_TO_RECOVER, parameters.ETT)
@@ -114,7 +124,8 @@ def _surplus(attempts: SimulatedAttempts) -> Floats:
     """Return the accelerator-seconds of each attempt that are planted."""
     by_phase = attempts.surplus.copy()
     by_phase[:, parameters.SAVING] *= attempts.saves
-    return np.asarray(by_phase.sum(axis=1) * attempts.gpus)
+    steps = attempts.run * (1 - 1 / attempts.step_factor)
+    return np.asarray((by_phase.sum(axis=1) + steps) * attempts.gpus)
 
 
 def _gpu_seconds(attempts: SimulatedAttempts) -> Floats:

@@ -1,7 +1,7 @@
 """What a detector can see of simulated attempts: durations, failure rates, shares of time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,15 +34,7 @@ class SubjectDurations:
 
     def by(self, day: int) -> Durations:
         """Return what is known at the end of *day*."""
-        every, rows = self.durations, slice(0, int(self.until[day]))
-        return Durations(
-            every.us[rows],
-            every.day[rows],
-            every.cohort[rows],
-            every.stratum[rows],
-            every.unit[rows],
-            every.gpus[rows],
-        )
+        return self.durations.chosen(slice(0, int(self.until[day])))
 
 
 def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:
@@ -83,6 +75,32 @@ def _saves(attempts: SimulatedAttempts, begun: Flags) -> SubjectDurations:
     return _by_day(attempts, np.concatenate(rows), np.concatenate(seconds), np.concatenate(at))
 
 
+def step_times(attempts: SimulatedAttempts) -> SubjectDurations:
+    """Return the mean step time of each day of every attempt."""
+    end = attempts.loop_at + attempts.run / DAY_S
+    rows, at, spent = [], [], []
+    for later in range(2 + int(parameters.LONGEST_RUN_S / DAY_S)):
+        midnight = np.floor(attempts.loop_at) + later
+        until = np.minimum(end, midnight + 1)
+        seconds = (until - np.maximum(attempts.loop_at, midnight)) * DAY_S
+        enough = seconds >= parameters.FEWEST_STEPS * attempts.step_s
+        trained = np.flatnonzero(enough & (attempts.stuck == _NO_PHASE))
+        rows.append(trained)
+        at.append(np.minimum(until, midnight + 1 - 1e-9)[trained])
+        spent.append(seconds[trained])
+    row, days, seconds = (np.concatenate(parts) for parts in (rows, at, spent))
+    order = _in_order(days)
+    row, seconds = row[order], seconds[order]
+    values = _by_day(attempts, row, attempts.step_s[row], days[order])
+    setting = _stratum(attempts)[row] // 2 * 2 + attempts.large_batch[row]
+    in_order = replace(
+        values.durations,
+        stratum=setting.astype(np.int32),
+        spent_us=np.rint(seconds * 1e6).astype(np.int64),
+    )
+    return replace(values, durations=in_order)
+
+
 def _where_ended(
     attempts: SimulatedAttempts, seconds: Floats, at: Floats, ended: Flags
 ) -> SubjectDurations:
@@ -90,19 +108,26 @@ def _where_ended(
     return _by_day(attempts, rows, seconds[rows], at[rows])
 
 
+def _in_order(at: Floats) -> Ints:
+    """Return the places of those that lie inside the fleet's days, in order."""
+    within = np.flatnonzero((at >= 0) & (at < DAYS))
+    return within[np.argsort(at[within], kind="stable")]
+
+
 def _by_day(
     attempts: SimulatedAttempts, rows: Ints, seconds: Floats, at: Floats
 ) -> SubjectDurations:
-    within = np.flatnonzero((at >= 0) & (at < DAYS))
-    order = within[np.argsort(at[within], kind="stable")]
+    order = _in_order(at)
     rows, day = rows[order], np.floor(at[order]).astype(np.int32)
+    us = np.maximum(np.rint(seconds[order] * 1e6), 1).astype(np.int64)
     in_order = Durations(
-        us=np.maximum(np.rint(seconds[order] * 1e6), 1).astype(np.int64),
+        us=us,
         day=day,
         cohort=attempts.cohort[rows].astype(np.int32),
         stratum=_stratum(attempts)[rows].astype(np.int32),
         unit=attempts.job[rows].astype(np.int32),
         gpus=attempts.gpus[rows].astype(np.float64),
+        spent_us=us,
     )
     until = np.searchsorted(day, np.arange(DAYS), side="right")
     return SubjectDurations(in_order, attempts.values[rows], until)

@@ -76,6 +76,18 @@ FAILURES_BY_CAUSE: Final = tuple(
     Subject(Metric.FAILURES_PER_GPU_HOUR, cause=cause) for cause in ("infra", "user")
 )
 ETT: Final = Subject(Metric.ETT_RATIO)
+STEPS: Final = Subject(Metric.STEP_SECONDS)
+
+STEP_S: Final = 1.0  #: median seconds of a step
+STEP_MODEL_SPREAD: Final = 1.0  #: from one cohort to the next
+STEP_JOB_SPREAD: Final = 0.04  #: common to all days of a job, beside its setting
+STEP_ATTEMPT_SPREAD: Final = 0.02  #: of where an attempt was placed
+STEP_DAY_SPREAD: Final = 0.01  #: common to all jobs of a cluster on one day
+STEP_TAIL_SHARE: Final = 0.03  #: of attempts have a slow host: 1.1 to 1.5 times as long
+STEP_TAIL_FACTORS: Final = (1.1, 1.5)
+LARGE_BATCH_SHARE: Final = 0.3  #: of jobs take twice the tokens a step, in twice the time
+OUTAGE_STEP_FACTOR: Final = 1.3
+FEWEST_STEPS: Final = 250  #: of a day, for a value
 
 TAIL_SHARE: Final = 0.03  #: of the lengths; they are 3 to 20 times as long, log-uniformly
 TAIL_FACTORS: Final = (3.0, 20.0)

@@ -34,6 +34,7 @@ class ScenarioKind(StrEnum):
     IMPROVEMENT = auto()  #: one phase of one cohort is faster
     HANG = auto()  #: three in ten attempts of one cohort never leave one phase
     FAILURES = auto()  #: more attempts of one cohort fail
+    STEPS = auto()  #: every step of one cohort is slower
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Scenario:
     cause: str = ""
     """The dimension of which one value is slower, or ``NO_CAUSE``: three in five attempts are
     slower, whatever their values. Where empty, all attempts are slower."""
+    times_steps: bool = False  #: whether steps are reported; they always are where they change
 
     @property
     def name(self) -> str:
@@ -58,6 +60,8 @@ class Scenario:
             parts.append(f"{self.days}d")
         if self.cause:
             parts.append(self.cause)
+        if self.times_steps:
+            parts.append("steps")
         return f"{'-'.join(parts)}@{self.attempts_per_day}"
 
 
@@ -119,6 +123,7 @@ class PlantedAttempts:
     lengths: Floats
     failure_chance: Floats
     stuck: Ints  #: the phase that it never leaves; ``len(parameters.PHASES)`` for none
+    step_factor: Floats  #: on the time of its steps
 
 
 def choose(seed: int, scenario: Scenario) -> Planting:
@@ -133,6 +138,7 @@ def choose(seed: int, scenario: Scenario) -> Planting:
         ScenarioKind.RELABELLING: (parameters.LAUNCHER, parameters.COMPILE),
         ScenarioKind.HANG: (phase % parameters.START_PHASES,),
         ScenarioKind.FAILURES: (),
+        ScenarioKind.STEPS: (),
         ScenarioKind.MIX: (),
         ScenarioKind.NULL: (),
     }.get(kind, (phase,))
@@ -159,7 +165,7 @@ def plant(
     hit &= _is_slower(scenario.cause, values, chance[:, 0])
     failure_chance = np.full(len(usual), parameters.FAILED_SHARE)
     stuck = np.full(len(usual), _NO_PHASE)
-    lengths = usual.copy()
+    lengths, step_factor = usual.copy(), np.ones(len(usual))
     if scenario.kind is ScenarioKind.RELABELLING:
         before, after = planting.phases
         moved = _RELABELLED_SHARE * usual[hit, before]
@@ -170,12 +176,15 @@ def plant(
     elif scenario.kind is ScenarioKind.FAILURES:
         odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * scenario.factor
         failure_chance[hit] = odds / (1 + odds)
+    elif scenario.kind is ScenarioKind.STEPS:
+        step_factor[hit] = scenario.factor
     elif scenario.kind is not ScenarioKind.MIX:
         outage = scenario.kind is ScenarioKind.OUTAGE
         factor = parameters.OUTAGE_FACTOR if outage else scenario.factor
         lengths[np.ix_(hit, np.array(planting.phases, dtype=np.int64))] *= factor
         failure_chance[hit & outage] = parameters.OUTAGE_FAILED_SHARE
-    return PlantedAttempts(lengths, failure_chance, stuck)
+        step_factor[hit & outage] = parameters.OUTAGE_STEP_FACTOR
+    return PlantedAttempts(lengths, failure_chance, stuck, step_factor)
 
 
 def _is_slower(cause: str, values: Ints, chance: Floats) -> Flags:

@@ -255,9 +255,16 @@ class GroupAnswer(ComputedAnswer):
         description="The part of effective training at reference speed, of the attempts that ended "
         "in the window or run at its end."
     )
+    effective_at_reference_weighted_seconds: WeightedSeconds
     slowed_seconds: Seconds = Field(
         description="What their steps took beyond it. A part of effective training, too."
     )
+    slowed_weighted_seconds: WeightedSeconds
+    slowed_ratio: float | None = Field(
+        description="Slowed over measured effective training, weighted by accelerators. Null where "
+        "nothing is measured."
+    )
+    slowed_ratio_wall: float | None = Field(description="The same by wall time, without weights.")
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     lost_weighted_seconds: WeightedSeconds = Field(
         description="Weighted seconds that were not effective training."

@@ -82,6 +82,13 @@ class JobSummary(ComputedAnswer):
         description="The wasted part of the period `training`."
     )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    effective_at_reference_seconds: Seconds | None = Field(
+        description="The part of effective training that the measured steps take at the reference "
+        "step time. Null where none is measured."
+    )
+    slowed_seconds: Seconds | None = Field(
+        description="What they took beyond it. A part of effective training, too."
+    )
 
 
 class JobRunAnswer(ComputedAnswer):

@@ -82,7 +82,7 @@ class Framework:
         self.span("checkpoint_blocking", None, start, end)
         return True
 
-    def checkpoint(self, step: int) -> Checkpoint:
+    def checkpoint(self, step: int | None) -> Checkpoint:
         """Return a checkpoint after *step*."""
         return Checkpoint(step, source=self.name)
 

@@ -26,7 +26,6 @@ from ett_service.core.ledger.results import (
     JobLedger,
     RunLedger,
     Segment,
-    Speed,
     Work,
 )
 from ett_service.core.ledger.spans import NEVER
@@ -50,7 +49,7 @@ class InstantAmounts(NamedTuple):
     at: int
     number: int | None  #: the attempt in whose cohort it belongs; None for the job's own
     sums: tuple[tuple[str, int], ...] = ()
-    unsaved_us: int = 0  #: to be added plain and weighted
+    weighted: tuple[tuple[str, int], ...] = ()  #: to be added times accelerators
     tally: tuple[str, int, int] | None = None  #: name, place and microseconds
 
 
@@ -115,7 +114,7 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
     if attempt.speed.is_measured:
-        yield InstantAmounts(attempt.ended_at, attempt.number, _speed(attempt.speed))
+        yield _speed(attempt)
     yield from _phases(attempt)
 
 
@@ -137,7 +136,7 @@ def _checkpoint_stops(ledger: JobLedger, since: int) -> Iterator[InstantAmounts]
         attempt = ledger.attempts[number]
         is_open = attempt.outcome is Outcome.RUNNING and end == attempt.ended_at
         if end >= since and not is_open:
-            yield InstantAmounts(end, number, (), 0, _timed(_CHECKPOINT_STOP, end - start))
+            yield InstantAmounts(end, number, tally=_timed(_CHECKPOINT_STOP, end - start))
 
 
 def _loop_started_at(attempt: AttemptLedger) -> int:
@@ -162,14 +161,18 @@ def _failure(attempt: AttemptLedger) -> InstantAmounts:
         ("unsaved_us", attempt.unsaved_us),
     )
     tally = (f"{FAILURE}{attempt.origin}/{attempt.cause}", 0, attempt.unsaved_us)
-    return InstantAmounts(attempt.ended_at, attempt.number, sums, attempt.unsaved_us, tally)
+    weighted = (("unsaved_weighted_us", attempt.unsaved_us),)
+    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted, tally)
 
 
-def _speed(speed: Speed) -> tuple[tuple[str, int], ...]:
-    return (
-        ("effective_at_reference_us", speed.at_reference_us),
-        ("slowed_us", speed.slowed_us),
+def _speed(attempt: AttemptLedger) -> InstantAmounts:
+    at_reference_us, slowed_us, _ = attempt.speed
+    sums = (("effective_at_reference_us", at_reference_us), ("slowed_us", slowed_us))
+    weighted = (
+        ("effective_at_reference_weighted_us", at_reference_us),
+        ("slowed_weighted_us", slowed_us),
     )
+    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
 
 
 def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:
@@ -352,14 +355,15 @@ def _add_lives(
 def _add_instants(
     cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
 ) -> None:
-    for at, number, sums, unsaved_us, tally in instant_amounts(ledger, first):
+    for at, number, sums, weighted, tally in instant_amounts(ledger, first):
         if at < first:
             continue
         cell = cells[hour_of(at), frame.cohort(number, at)]
         for measure, amount in sums:
             cell.add(measure, amount)
         if number is not None:
-            cell.add("unsaved_weighted_us", unsaved_us * frame.weights[number])
+            for measure, us in weighted:
+                cell.add(measure, us * frame.weights[number])
         if tally is not None:
             cell.count(*tally)
 

@@ -14,7 +14,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar
 
-from ett_service.core.errors import refuse_negative
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category, Period
 
@@ -200,7 +199,9 @@ MEASURES: tuple[str, ...] = (
     "queue_wait_us",
     "between_runs_us",
     "effective_at_reference_us",
+    "effective_at_reference_weighted_us",
     "slowed_us",
+    "slowed_weighted_us",
     "unsaved_us",
     "unsaved_weighted_us",
     "failures",
@@ -358,6 +359,18 @@ class Totals:
         return ratio(self["wasted_us"], self.period_us(Period.TRAINING))
 
     @property
+    def slowed_ratio(self) -> float | None:
+        """The slowed part of measured training, weighted by accelerators; None without any."""
+        slowed_us = self["slowed_weighted_us"]
+        return _rate(slowed_us, slowed_us + self["effective_at_reference_weighted_us"])
+
+    @property
+    def slowed_ratio_wall(self) -> float | None:
+        """The same by wall time."""
+        slowed_us = self["slowed_us"]
+        return _rate(slowed_us, slowed_us + self["effective_at_reference_us"])
+
+    @property
     def preemption_ratio(self) -> float | None:
         """Attempts that made room, over those that began; None where none began."""
         return _rate(self["preemptions"], self["attempts"])
@@ -385,14 +398,3 @@ def ratio(part: int, whole: int) -> float:
 
 def _rate(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def mfu_ratio(teraflops: float, attainable_teraflops: float) -> float | None:
-    """MFU as a ratio: what the model needed, over what its accelerators could have done.
-
-    As defined by Chowdhery and others (PaLM, arXiv 2204.02311): operations that are computed
-    again, to save memory, do not count. What was attainable is the sum of peak rates times time,
-    over all accelerators. None where nothing was. Raises ValueError if an argument is negative.
-    """
-    refuse_negative(teraflops=teraflops, attainable_teraflops=attainable_teraflops)
-    return teraflops / attainable_teraflops if attainable_teraflops else None

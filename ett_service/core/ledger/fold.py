@@ -33,22 +33,23 @@ from ett_service.core.ledger.job_results import (
 )
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments, cut_run_segments
 from ett_service.core.ledger.lifetimes import (
+    DEFAULT_LIMITS,
     Lifetime,
     Lifetimes,
+    Limits,
     find_lifetimes,
     follows_clock,
     split_into_runs,
 )
 from ett_service.core.ledger.results import (
-    DEFAULT_LIMITS,
     AttemptLedger,
     Checkpoint,
     Gap,
     JobLedger,
-    Limits,
     Recovery,
     Segment,
     Speed,
+    StepTime,
     WorkDone,
 )
 from ett_service.core.ledger.run_results import References, run_ledgers
@@ -231,20 +232,27 @@ class JobFold:
         references = []
         for run in runs:
             own = [attempts[life.number] for life in run.lifetimes.lives]
-            windows = [part.attempt_segments.speed_windows.sums for part in run.parts]
-            measured = [(sums, attempt.gpus) for sums, attempt in zip(windows, own, strict=True)]
+            windows = [part.attempt_segments.speed_windows for part in run.parts]
+            sums_of = [each.sums for each in windows]
+            measured = [(sums, attempt.gpus) for sums, attempt in zip(sums_of, own, strict=True)]
             references.append(speed_references(measured, given_ns))
+            speeds = [
+                attempt_speed(sums, references[-1], attempt)
+                for sums, attempt in zip(sums_of, own, strict=True)
+            ]
             whole += [
-                self._with_speed(attempt, attempt_speed(sums, references[-1], attempt))
-                for sums, attempt in zip(windows, own, strict=True)
+                self._with_speed(attempt, speed, each.step_times)
+                for attempt, speed, each in zip(own, speeds, windows, strict=True)
             ]
         return tuple(whole), references
 
-    def _with_speed(self, attempt: AttemptLedger, speed: Speed) -> AttemptLedger:
+    def _with_speed(
+        self, attempt: AttemptLedger, speed: Speed, step_times: tuple[StepTime, ...]
+    ) -> AttemptLedger:
         """Return the attempt with its speed, and keep it for the next ledger."""
-        if attempt.speed == speed:
+        if (attempt.speed, attempt.step_times) == (speed, step_times):
             return attempt
-        attempt = replace(attempt, speed=speed)
+        attempt = replace(attempt, speed=speed, step_times=step_times)
         name = (attempt.launch, attempt.attempt, attempt.cycle)
         key, _, gaps_of = self._attempt_results[name]
         self._attempt_results[name] = (key, attempt, gaps_of)

@@ -8,9 +8,15 @@ from itertools import accumulate
 from ett_service.core.events import AttemptEnded, Ending, JobEnded
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.attempt_events import AttemptEvents
-from ett_service.core.ledger.results import Limits
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, JobState, Origin, Outcome, Phase
+from ett_service.core.words import (
+    ORIGIN_OF_CAUSE,
+    Cause,
+    JobState,
+    Origin,
+    Outcome,
+    Phase,
+)
 
 _OUTCOMES = (Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED)
 _ORIGINS = (Origin.INFRA, Origin.USER, Origin.PREEMPTION, Origin.UNKNOWN)
@@ -326,3 +332,14 @@ def queued_intervals(lifetimes: Lifetimes, last_sign_at: int) -> Iterable[Interv
         end = still if lifetimes.standing is None else max(lifetimes.standing.at, attempt.heard)
         for span in attempt.by_phase.get(Phase.QUEUED, ()):
             yield span.begin, min(span.end, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two silences after which something is given up as lost."""
+
+    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
+    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
+
+
+DEFAULT_LIMITS = Limits()

@@ -26,17 +26,6 @@ FORMULA_VERSION = 2
 """Changes when the same events would give other numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The two silences after which something is given up as lost."""
-
-    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
-    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
-
-
-DEFAULT_LIMITS = Limits()
-
-
 class Segment(NamedTuple):
     """A maximal interval ``[start_at, end_at)`` of one category, period and attempt."""
 
@@ -167,6 +156,16 @@ class DataWait(NamedTuple):
         return self.us / self.loop_us if self.loop_us else None
 
 
+class StepTime(NamedTuple):
+    """The time of an attempt's steps on one day and at one number of tokens a step."""
+
+    day: int  #: since the Unix epoch, UTC, on which the windows of steps ended
+    tokens_a_step: int | None  #: its first two digits; None where not reported
+    windows: int
+    steps: int
+    us: int  #: their effective time
+
+
 class SpeedReference(NamedTuple):
     """The best sustained step time of a run at one number of accelerators and tokens a step."""
 
@@ -286,6 +285,7 @@ class AttemptLedger:
     data_wait: DataWait | None = None  #: None where the stream reports none
     telemetry_us: int | None = None  #: what recording cost the process that it cost most
     hooks: Mapping[str, HookState] = field(default_factory=dict)  #: the worst of any process
+    step_times: tuple[StepTime, ...] = ()  #: in order of days, then of tokens a step
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,20 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import accumulate
+from typing import TypeVar
 
+from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.attempt_events import AttemptEvents
 from ett_service.core.ledger.ownership import Ownership, Piece
-from ett_service.core.ledger.results import AttemptLedger, Speed, SpeedReference
+from ett_service.core.ledger.results import AttemptLedger, Speed, SpeedReference, StepTime
 from ett_service.core.ledger.spans import NEVER, Mark
 from ett_service.core.words import Category
+
+K = TypeVar("K", bound=Hashable)
 
 FEWEST_STEPS = 50
 """Steps of a window."""
@@ -35,6 +39,9 @@ WindowSum = tuple[int, int, int]
 
 WindowSums = Mapping[WindowKind, WindowSum]
 
+DayKind = tuple[int, int | None]
+"""``(day on which the window ended, tokens a step)``"""
+
 _NONE: WindowSum = (0, 0, 0)
 
 
@@ -56,6 +63,7 @@ class SpeedWindows:
     def __init__(self) -> None:
         self._cuts: list[_Cut] = []
         self._sums: dict[WindowKind, WindowSum] = {}  #: of all cuts but the last
+        self._by_day: dict[DayKind, WindowSum] = {}  #: of the same
         self._pieces: list[Piece] = []
         self._restores = 0
 
@@ -77,6 +85,15 @@ class SpeedWindows:
         kind, last = _window(self._cuts[-1])
         return {**self._sums, kind: _added(self._sums.get(kind, _NONE), last)}
 
+    @property
+    def step_times(self) -> tuple[StepTime, ...]:
+        """The windows by day and tokens a step, in order."""
+        by_day = self._by_day
+        if self._cuts and self._cuts[-1].steps:
+            by_day = dict(by_day)
+            _count(by_day, _day_kind(self._cuts[-1]), _window(self._cuts[-1])[1])
+        return tuple(StepTime(*kind, *by_day[kind]) for kind in sorted(by_day, key=_day_order))
+
     def _first_change(self, ownership: Ownership) -> int:
         """Return the instant before which each piece is as it was."""
         place, pieces = ownership.unchanged, ownership.pieces
@@ -93,22 +110,19 @@ class SpeedWindows:
     def _drop(self) -> None:
         self._cuts.pop()
         if self._cuts:
-            self._count(self._cuts[-1], -1)
+            self._count_window(self._cuts[-1], -1)
 
     def _add(self, cut: _Cut) -> None:
         if self._cuts:
-            self._count(self._cuts[-1], 1)
+            self._count_window(self._cuts[-1], 1)
         self._cuts.append(cut)
 
-    def _count(self, cut: _Cut, times: int) -> None:
+    def _count_window(self, cut: _Cut, times: int) -> None:
         if not cut.steps:
             return
         kind, window = _window(cut)
-        total = _added(self._sums.get(kind, _NONE), window, times)
-        if total[0]:
-            self._sums[kind] = total
-        else:
-            del self._sums[kind]
+        _count(self._sums, kind, window, times)
+        _count(self._by_day, _day_kind(cut), window, times)
 
     def _extend(self, attempt: AttemptEvents) -> None:
         marks = attempt.progress
@@ -193,6 +207,22 @@ def rounded_down(number: int, digits: int) -> int:
 def _window(cut: _Cut) -> tuple[WindowKind, WindowSum]:
     steps, us = cut.steps + cut.rest[0], cut.us + cut.rest[1]
     return (cut.tokens, rounded_down(us * 1000 // steps, _STEP_TIME_DIGITS)), (1, steps, us)
+
+
+def _day_kind(cut: _Cut) -> DayKind:
+    return cut.at // DAY_US, cut.tokens
+
+
+def _day_order(kind: DayKind) -> tuple[int, int]:
+    return kind[0], -1 if kind[1] is None else kind[1]
+
+
+def _count(sums: dict[K, WindowSum], kind: K, window: WindowSum, times: int = 1) -> None:
+    total = _added(sums.get(kind, _NONE), window, times)
+    if total[0]:
+        sums[kind] = total
+    else:
+        del sums[kind]
 
 
 def _added(total: WindowSum, window: WindowSum, times: int = 1) -> WindowSum:

@@ -15,8 +15,10 @@ from ett_service.core.regressions.finding import (
     Attribution,
     Cohort,
     Finding,
+    Metric,
     NearMarker,
     SideBySide,
+    Subject,
     Suspect,
 )
 from ett_service.detection import ranks
@@ -24,7 +26,8 @@ from ett_service.detection.attribution import location
 from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
-from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts, logarithms
+from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
+from ett_service.detection.window import logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.attempt_facts import AttemptFacts, AttemptKey, attempt_facts
 
@@ -106,7 +109,8 @@ def _of_durations(
     if not len(rows.us):
         return _Evidence()
     keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
-    log_us, strata = logarithms(rows.us), _ints(observed.attempts.stratum[rows.attempt])
+    subject = finding.series.subject
+    log_us, strata = _logarithms(subject, rows.us), _ints(rows.stratum)
     suspects = suspects_of(
         columns,
         log_us,
@@ -174,6 +178,11 @@ def _value(facts: AttemptFacts | None, name: str) -> Cell:
     if name == _HOST:
         return facts.hosts or ""
     return facts.labels.get(name, "") if name == _DATA_SOURCE else facts.values[name]
+
+
+def _logarithms(subject: Subject, us: Ints) -> Floats:
+    """Return the logarithms of durations; steps may be far shorter than what a phase rounds to."""
+    return np.log(us) if subject.metric is Metric.STEP_SECONDS else logarithms(us)
 
 
 def _ints(values: SmallInts) -> Ints:

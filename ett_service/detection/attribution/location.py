@@ -12,8 +12,19 @@ from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, Category
-from ett_service.detection.sample import AttemptValues, Flags, Floats, Held, Ints, Observed
+from ett_service.detection.sample import (
+    AttemptValues,
+    Flags,
+    Floats,
+    Held,
+    Ints,
+    Observed,
+    SmallInts,
+)
 from ett_service.detection.window import within
+
+_NONE = np.zeros(0, dtype=np.int64)
+_NO_VALUES = AttemptValues(_NONE, _NONE, _NONE, _NONE.astype(np.int32), _NONE)
 
 MOST_ROWS = 4_000
 """Of more rows than this on a side, so many are used, evenly spread over time."""
@@ -45,22 +56,29 @@ class Affected:
     us: Ints
     known_us: Ints
     attempt: Ints
+    stratum: SmallInts
     after: Flags
 
     def chosen(self, rows: "Flags | np.ndarray[tuple[int], np.dtype[np.intp]]") -> "Affected":
         """Return some of the rows."""
-        return Affected(self.us[rows], self.known_us[rows], self.attempt[rows], self.after[rows])
+        return Affected(
+            self.us[rows],
+            self.known_us[rows],
+            self.attempt[rows],
+            self.stratum[rows],
+            self.after[rows],
+        )
 
 
 def durations(observed: Observed, subject: Subject, windows: Windows) -> Affected:
     """Return the subject's durations of all cohorts that became known in the windows."""
-    none = np.array([], dtype=np.int64)
-    values = observed.durations.get(subject, AttemptValues(none, none, none))
+    values = observed.durations.get(subject, _NO_VALUES)
     before, after = values.between(*windows.before), values.between(*windows.after)
     return Affected(
         np.concatenate([before.us, after.us]),
         np.concatenate([before.known_us, after.known_us]),
         np.concatenate([before.attempt, after.attempt]),
+        np.concatenate([before.stratum, after.stratum]),
         np.repeat([False, True], [len(before.us), len(after.us)]),
     )
 
@@ -249,8 +267,8 @@ def _shares(
     if subject.metric is Metric.ETT_RATIO:
         by_category = {name: float(share) for name, share in category_shares(split).items()}
         return by_category, _named(by_cohort_of(split))
-    if is_rate(subject.metric):
-        return {}, {}
+    if is_rate(subject.metric) or subject.metric is Metric.STEP_SECONDS:
+        return {}, {}  # rates and step times of different settings do not add up
     rows = durations(observed, subject, windows)
     rows = rows.chosen(middle(rows.us, rows.after))
     cohorts = [observed.cohorts[place] for place in observed.attempts.cohort[rows.attempt].tolist()]

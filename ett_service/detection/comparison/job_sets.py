@@ -120,7 +120,7 @@ def measured(
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Attempts with excluded time do not count.
+    Attempts with excluded time do not count, nor step times: sets may differ in tokens a step.
     """
     span = (min(each.begins_us for each in sets), now_us)
     jobs = dict(observations.jobs(conn, project_id, span))
@@ -136,7 +136,7 @@ def measured(
     several: dict[tuple[int, str], list[int]] = defaultdict(list)
     for value in completed(conn, project_id, span, jobs, attempts):
         counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
-        if counts and chosen[value.attempt] is not None:
+        if counts and value.of_steps is None and chosen[value.attempt] is not None:
             several[value.attempt, _name(value.subject)].append(value.us)
     for (of_attempt, name), us in several.items():
         place = chosen[of_attempt]

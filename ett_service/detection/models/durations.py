@@ -7,7 +7,9 @@ cut at two robust standard deviations about the median of their day (Huber 1964)
 three in a hundred starts that take ten times as long nor the skew of durations say much.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +103,7 @@ class DurationModel(LevelModel):
 
     def _cost_us_per_week(self, rows: Flags, days: int, ratio: float) -> float:
         """Return the accelerators' time that these rows took more than at the ratio of 1."""
-        held = float((self.rows.us * accelerators(self.rows))[rows].sum())
+        held = float((self.rows.spent_us * accelerators(self.rows))[rows].sum())
         return held * (1 - 1 / ratio) * WEEK_DAYS / days
 
 
@@ -110,28 +112,29 @@ def duration_model(
 ) -> DurationModel:
     """Make the model of one subject of the window's sample."""
     counted = window.counted(subject, groups, memory)
-    rows = _counted_rows(window.sample.durations[subject], window, counted)
-    cohorts = len(counted)
-    residual = residuals(rows, cohorts, rows.day < window.baseline)
-    cells = _cells(rows, residual, window, cohorts)
+    rows = counted_rows(window.sample.durations[subject], window, counted)
+    residual = residuals(rows, len(counted), rows.day < window.baseline)
+    return model_of(subject, window, groups, rows, residual)
+
+
+def model_of(
+    subject: Subject, window: Window, groups: Groups, rows: Durations, residual: "Residuals"
+) -> DurationModel:
+    """Make the model of rows of the window, with their residuals."""
+    shape = (len(residual.spread), window.days)
+    cells = _cells(rows, residual, window, shape[0])
     none = np.zeros(0, dtype=np.int32)
     rows = replace(rows, stratum=none, unit=none)  # many subjects are held at once
     log, spread = residual.log.astype(np.float32), residual.spread
-    return DurationModel(subject, groups, window, cells, np.zeros(counted.shape), rows, log, spread)
+    return DurationModel(subject, groups, window, cells, np.zeros(shape), rows, log, spread)
 
 
-def _counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
+def counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
     """Return the rows of days that count, their days as places in the window."""
     used = window.rows_in(rows.day)
     used = used[counted[rows.cohort[used], window.place[rows.day[used]]] > 0]
-    return Durations(
-        rows.us[used],
-        window.place[rows.day[used]].astype(np.int32),
-        rows.cohort[used],
-        rows.stratum[used],
-        rows.unit[used],
-        rows.gpus[used],
-    )
+    chosen = rows.chosen(used)
+    return replace(chosen, day=window.place[chosen.day].astype(np.int32))
 
 
 def _cells(rows: Durations, residual: "Residuals", window: Window, cohorts: int) -> Cells:
@@ -167,13 +170,23 @@ class Residuals:
     cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
 
 
-def residuals(rows: Durations, cohorts: int, baseline: Flags) -> Residuals:
-    """Compare *rows* with those of the *baseline*; cohorts without any have NaN."""
-    log = _logarithms(rows.us)
+Expectation: TypeAlias = Callable[[Floats, Durations, int, Flags, Floats], tuple[Floats, Floats]]
+"""Of logarithms, their rows, the number of cohorts, which rows are baseline, and the part of a job
+that each is: the expectation of each row, and how many values were fitted for each cohort."""
+
+
+def residuals(
+    rows: Durations, cohorts: int, baseline: Flags, expectation: Expectation | None = None
+) -> Residuals:
+    """Compare *rows* with those of the *baseline*; cohorts without any have NaN.
+
+    Without an *expectation* it is the one that the module describes.
+    """
+    log = logarithms(rows.us)
     cohort = rows.cohort.astype(np.intp)
     unit, size = _jobs(rows, baseline)
     jobs = baseline / size[unit]
-    expected, fitted = _expected(log, rows, cohorts, baseline, jobs)
+    expected, fitted = (expectation or _expected)(log, rows, cohorts, baseline, jobs)
     log = log - expected
     of_day = _day_median(log, rows.day.astype(np.intp))
     own = log - of_day
@@ -199,7 +212,7 @@ def uncut(level: Floats) -> Floats:
     return np.asarray(np.interp(level, moved, shift, right=np.inf))
 
 
-def _logarithms(us: NDArray[np.int64]) -> Floats:
+def logarithms(us: NDArray[np.int64]) -> Floats:
     """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
     positive = us[us > 0]
     zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0

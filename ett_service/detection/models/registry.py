@@ -9,6 +9,7 @@ from ett_service.detection.models.durations import duration_model
 from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.failures import rate_model
 from ett_service.detection.models.series_model import SeriesModel
+from ett_service.detection.models.steps import step_model
 from ett_service.detection.options import Memory
 from ett_service.detection.window import Groups, Window
 
@@ -20,12 +21,14 @@ class ObservedMetric:
     model: Callable[[Subject, Window, Groups, Memory], SeriesModel]
     prior: float = 1.0  #: the weight of its series; little where it mostly follows from others
     in_bursts: bool = False  #: whether an outage changes it for days
+    floor: float = 1.0  #: the part of the usual smallest change that counts
 
 
 METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(
     {
         Metric.PHASE_SECONDS: ObservedMetric(duration_model),
         Metric.CHECKPOINT_BLOCKING_SECONDS: ObservedMetric(duration_model),
+        Metric.STEP_SECONDS: ObservedMetric(step_model, floor=1 / 3),
         Metric.UNSAVED_SECONDS: ObservedMetric(duration_model, prior=0.15, in_bursts=True),
         Metric.STAGE_SECONDS: ObservedMetric(duration_model),
         Metric.FAILURES_PER_GPU_HOUR: ObservedMetric(rate_model, prior=0.2, in_bursts=True),

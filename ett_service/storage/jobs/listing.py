@@ -35,6 +35,7 @@ ORDERS: dict[str, ColumnElement[Any]] = {
     ),
     "failures": job_ledger.c.failures,
     "unsaved_training_seconds": job_ledger.c.unsaved_us,
+    "slowed_seconds": func.coalesce(job_ledger.c.slowed_us, 0),
 }
 """What jobs can be sorted by. The ratio only orders here; readers divide for themselves."""
 

@@ -17,7 +17,7 @@ from ett_service.core.dimensions import (
 from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.fleet.totals import WEIGHTED
 from ett_service.core.intervals import DAY_US
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.ledger.results import Exclusion, StepTime
 from ett_service.core.words import FAILURES, Category, Outcome
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.schema import (
@@ -76,6 +76,7 @@ class ObservedAttempt(NamedTuple):
     unsaved_us: int
     loop_started_us: int | None
     categories_us: dict[str, int]
+    step_times: tuple[StepTime, ...] = ()
 
 
 def cohort_of(job: ObservedJob, attempt: ObservedAttempt) -> Cohort:
@@ -116,6 +117,7 @@ class ObservedSegment(NamedTuple):
 class _AttemptResult(msgspec.Struct):
     categories_us: dict[str, int]
     loop_started_at: int | None = None
+    step_times: tuple[StepTime, ...] = ()
 
 
 class _RunResult(msgspec.Struct):
@@ -180,6 +182,7 @@ def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[Observed
         yield ObservedAttempt(
             job, number, started_us, ended_us, _OUTCOMES[outcome], origin, cause, gpus,
             version or "", unsaved_us, result.loop_started_at, result.categories_us,
+            result.step_times,
         )  # fmt: skip
 
 

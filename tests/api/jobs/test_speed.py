@@ -9,9 +9,9 @@ from tests.builders.servers.application import Service
 JOB = "/v1/jobs/llm-70b"
 
 
-def _trained(minutes: Sequence[int]) -> list[dict[str, Any]]:
+def _trained(minutes: Sequence[int], gpus: int = 8) -> list[dict[str, Any]]:
     """A job of a loop in which each 60 steps take so many minutes, and 10 minutes before it."""
-    now, events = 10, [wire_event("attempt_started", 0, gpus=8)]
+    now, events = 10, [wire_event("attempt_started", 0, gpus=gpus)]
     events.append(wire_event("phase_started", 10, phase="train_loop"))
     events.append(wire_event("progress", 10, step=0))
     for place, length in enumerate(minutes):
@@ -84,3 +84,32 @@ def test_what_nobody_reports_is_null_and_not_zero(service: Service) -> None:
         {},
     )
     assert job["quality"]["attempts_missing_hooks"] == 0
+
+
+def test_jobs_are_listed_and_sorted_by_what_was_slowed(service: Service) -> None:
+    for name, minutes in (("fast", [1] * 9), ("slow", [1] * 18 + [2, 2]), ("short", [1])):
+        service.ingest([event | {"job": name} for event in _trained(minutes)])
+    jobs = service.get("/v1/jobs", sort="-slowed_seconds")["jobs"]
+
+    assert [
+        (job["job"], job["effective_at_reference_seconds"], job["slowed_seconds"]) for job in jobs
+    ] == [("slow", 1200.0, 120.0), ("short", None, None), ("fast", 540.0, 0.0)]
+
+
+def test_the_fleet_weighs_what_was_slowed_by_accelerators(service: Service) -> None:
+    for name, gpus, minutes in (("small", 8, [1] * 20), ("large", 24, [1] * 18 + [2, 2])):
+        service.ingest([event | {"job": name} for event in _trained(minutes, gpus)])
+    total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
+
+    assert total["effective_at_reference_seconds"] == 2400.0
+    assert total["effective_at_reference_weighted_seconds"] == 1200.0 * (8 + 24)
+    assert (total["slowed_seconds"], total["slowed_weighted_seconds"]) == (120.0, 120.0 * 24)
+    assert total["slowed_ratio_wall"] == 120 / 2520
+    assert total["slowed_ratio"] == 120 * 24 / (120 * 24 + 1200 * 32)
+
+
+def test_a_fleet_that_measures_no_steps_has_no_slowed_ratio(service: Service) -> None:
+    service.ingest(_trained([1, 2]))
+    total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
+
+    assert (total["slowed_ratio"], total["slowed_ratio_wall"]) == (None, None)

@@ -275,3 +275,39 @@ def test_scenarios_have_different_names() -> None:
         Scenario(ScenarioKind.CELL, 60, 1.6, cause="image").name,
     ]
     assert names == ["cell-1.6@60", "outage-3d@12", "cell-1.6-image@60"]
+
+
+def test_steps_are_timed_where_asked_and_slower_ones_change_nothing_else(
+    plain: SimulatedFleet,
+) -> None:
+    assert parameters.STEPS not in plain.durations
+    asked = simulate(SEED, Scenario(attempts_per_day=MANY, times_steps=True))
+    slower = _with(ScenarioKind.STEPS, 1.1)
+    usual, slow = (fleet.sample(DAYS - 1).durations for fleet in (asked, slower))
+    assert slow.keys() == usual.keys()
+    steps, slow_steps = usual[parameters.STEPS], slow[parameters.STEPS]
+    for subject, rows in usual.items():
+        if subject != parameters.STEPS:
+            np.testing.assert_array_equal(slow[subject].us, rows.us)
+
+    changed = parameters.COHORTS.index(slower.truth.cohorts[0])
+    for cohort in range(len(parameters.COHORTS)):
+        medians = [
+            np.median(rows.us[(rows.cohort == cohort) & (rows.day > CHANGED_ON)])
+            for rows in (steps, slow_steps)
+        ]
+        factor = 1.1 if cohort == changed else 1.0
+        assert medians[1] / medians[0] == pytest.approx(
+            factor, rel=0.02 if cohort == changed else 0
+        )
+    assert slower.truth.derived == ()
+    assert 0.0 < slower.truth.impact < 0.1
+
+
+def test_a_job_of_many_days_times_its_steps_each_day() -> None:
+    fleet = simulate(SEED, Scenario(attempts_per_day=MANY, times_steps=True))
+    steps = fleet.sample(DAYS - 1).durations[parameters.STEPS]
+    of_an_attempt = np.unique(np.stack([steps.unit, steps.us]), axis=1, return_counts=True)[1]
+    assert 2 <= of_an_attempt.max() <= 5
+    assert (steps.spent_us <= 86_400e6).all()
+    assert (steps.spent_us >= steps.us * (parameters.FEWEST_STEPS - 1)).all()

@@ -125,4 +125,5 @@ def _subjects() -> set[object]:
         parameters.FAILURES,
         *parameters.FAILURES_BY_CAUSE,
         parameters.ETT,
+        parameters.STEPS,
     }

@@ -131,7 +131,7 @@ def broken_recorder(draw: random.Random) -> None:
         for name in ("on_train_begin", "on_step_begin", "on_step_end", "on_train_end"):
             getattr(one, name)(arguments, state, None)
         recorder.write_steps()
-        adapter.enter_loop_with_batch()
+        adapter.Framework("of faults").enter_loop_with_batch()
     finally:
         recorder.lines = lines
         recorder.steps.written = recorder.steps.last

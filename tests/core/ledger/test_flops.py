@@ -1,7 +1,7 @@
 import pytest
 
-from ett_service.core.fleet.totals import mfu_ratio
 from ett_service.core.ledger.job_results import training_flops
+from ett_service.fleet.economy import mfu_ratio
 
 
 def test_training_takes_six_operations_a_parameter_and_token() -> None:

@@ -14,7 +14,7 @@ from ett_service.core.events import (
     Progress,
 )
 from ett_service.core.ledger.fold import JobFold, fold
-from ett_service.core.ledger.results import JobLedger, SpeedReference
+from ett_service.core.ledger.results import JobLedger, SpeedReference, StepTime
 from ett_service.core.ledger.speed import given_reference_ns, rounded_down
 from ett_service.core.words import Category, Outcome, Phase
 from tests.core.timeline import SECOND, ended, of_launch, over, progress, span, started
@@ -141,8 +141,11 @@ def test_each_run_has_references_of_its_own() -> None:
 
 
 def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
-    began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
-    reports = [progress(at_s, at_s) for at_s in range(10, 900, 30)]
+    """Midnight falls among them."""
+    first_s = 86_400 - 400
+    loop = PhaseStarted(id="loop", at=first_s * SECOND, phase=Phase.TRAIN_LOOP)
+    began = [started(first_s, gpus=8), loop]
+    reports = [progress(first_s + steps, steps) for steps in range(10, 900, 30)]
     job = JobFold()
     job.add(began, {})
 
@@ -151,6 +154,19 @@ def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
         assert job.ledger(report.at) == fold([*began, *reports[: place + 1]], {}, report.at)
 
     assert _seconds(job.ledger(0)) == (870, 0, 10)
+
+
+def test_a_save_that_is_told_of_late_is_taken_out_of_the_day_again() -> None:
+    began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
+    began += [progress(at_s, at_s) for at_s in (0, 50, 100)]
+    save = span(Phase.CHECKPOINT_BLOCKING, 90, 110)
+    job = JobFold()
+    job.add(began, {})
+    assert job.ledger(100 * SECOND).attempts[0].step_times[0].us == 100 * SECOND
+
+    assert job.add([save], {})
+    assert job.ledger(110 * SECOND) == fold([*began, save], {}, 110 * SECOND)
+    assert job.ledger(110 * SECOND).attempts[0].step_times[0].us == 90 * SECOND
 
 
 def test_a_given_reference_replaces_the_runs_own() -> None:
@@ -170,3 +186,17 @@ def test_only_a_positive_number_of_seconds_is_a_reference(text: str, ns: int | N
 
 def test_numbers_are_rounded_down_to_their_first_digits() -> None:
     assert [rounded_down(n, 2) for n in (0, 7, 99, 108, 8192)] == [0, 7, 99, 100, 8100]
+
+
+def test_steps_are_timed_by_the_day_and_by_tokens_a_step() -> None:
+    begin_s = 86_400 - 120
+    events = [
+        replace(event, tokens=event.step * 1000) if isinstance(event, Progress) else event
+        for event in _trained([FAST, FAST, FAST, SLOW], begin_s)
+    ]
+
+    [attempt] = _ledger(*events).attempts
+    assert attempt.step_times == (
+        StepTime(0, 1000, windows=2, steps=100, us=100 * SECOND),
+        StepTime(1, 1000, windows=2, steps=100, us=125 * SECOND),
+    )

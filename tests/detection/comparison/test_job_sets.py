@@ -2,8 +2,13 @@
 
 import pytest
 
-from ett_service.detection.comparison.job_sets import JobSet, job_set
+from ett_service.core.events import Progress
+from ett_service.detection.comparison.job_sets import JobSet, job_set, measured
 from ett_service.fleet.scope import BadQuestion
+from ett_service.storage.engine.store import Store
+from tests.builders.clock import MINUTE, NOON
+from tests.builders.fleet import LATER, calm_job, store_job
+from tests.builders.record import event
 
 
 def test_a_set_is_read_from_its_conditions() -> None:
@@ -53,3 +58,13 @@ def test_what_cannot_be_read_is_refused(
     with pytest.raises(BadQuestion) as refused:
         job_set(conditions, window, "with")
     assert refused.value.code == code
+
+
+def test_step_times_are_no_figure_of_a_set(store: Store, project_id: int) -> None:
+    steps = [event(Progress, NOON + step * MINUTE, step=step * 50) for step in range(3, 14)]
+    job = [*calm_job(NOON, initialising=3, training=10), *steps]
+    store_job(store, project_id, "job", job)
+
+    with store.reading() as conn:
+        (figures,) = measured(conn, project_id, [JobSet()], LATER)
+    assert set(figures.durations_us) == {"launcher_init", "time_to_start", "attempt_start"}
