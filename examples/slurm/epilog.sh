@@ -17,7 +17,7 @@ here=$(dirname "$0")
 
 # A job that was cancelled before it got nodes has begun nothing.
 [ -f "$running/$JOBID" ] || exit 0
-{ read -r attempt && read -r began && read -r name; } < "$running/$JOBID"
+{ read -r attempt && read -r name; } < "$running/$JOBID"
 rm -f "$running/$JOBID"
 
 state=$JOBSTATE
@@ -32,9 +32,9 @@ case $state in
     *) outcome=failed ;;
 esac
 
-# Slurm's instants are whole seconds: END may be less than one too early.
+# Slurm's instants are whole seconds, rounded down: now is closer, unless this runs late.
 ended=$(instant)
-[ $(($(date +%s) - END)) -le 1 ] || ended=$(instant "$END")
+[ $(($(date +%s) - END)) -le 1 ] || ended=$(instant $((END + 1)))
 
 id=slurm-$JOBID-$attempt
 whose="\"job\":$(quoted "$name"),\"launch\":\"$JOBID\",\"attempt\":$attempt"

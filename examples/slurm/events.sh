@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034  # its readers use what it sets
 # How prolog.sh and epilog.sh write events.
 
 umask 077
@@ -30,5 +30,5 @@ record() {
     [ "$(find "$unsent" -name '*.json' | wc -l)" -lt "$most_unsent" ] || return
     batch="$unsent/$(date +%s%N)-$$"
     printf '{"events":[%s]}\n' "$1" > "$batch.new" && mv "$batch.new" "$batch.json" || return
-    setsid "$here/deliver.sh" < /dev/null > /dev/null 2>&1 &
+    setsid "${here:?}/deliver.sh" < /dev/null > /dev/null 2>&1 &
 }

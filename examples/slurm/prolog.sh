@@ -18,7 +18,7 @@ began=$(instant)
 
 # The epilog needs them: when Slurm tells it of the end, a requeued job has its next number.
 mkdir -p "$running" || exit 0
-printf '%s\n' "$attempt" "$began" "$name" > "$running/$SLURM_JOB_ID"
+printf '%s\n' "$attempt" "$name" > "$running/$SLURM_JOB_ID"
 
 hosts=${SLURM_JOB_NUM_NODES:-1}
 per_node=$(gpus_per_node "$SLURM_JOB_PARTITION")

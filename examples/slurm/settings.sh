@@ -1,4 +1,4 @@
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034  # its readers use what it sets
 # What to record, and where. prolog.sh, epilog.sh and deliver.sh read this file.
 
 # The address and the key, which only SlurmUser may read: ett.curl.example shows it.
