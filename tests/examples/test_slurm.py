@@ -25,9 +25,7 @@ def hooks(server: Server, tmp_path: Path) -> Hooks:
 def _attempts(server: Server, job: str, count: int) -> list[dict[str, Any]]:
     answer = server.reaches(
         f"/v1/jobs/{job}",
-        lambda job: (
-            len(job["attempts"]) == count and job["attempts"][-1]["outcome"] != "running"
-        ),
+        lambda job: len(job["attempts"]) == count and job["attempts"][-1]["outcome"] != "running",
     )
     attempts: list[dict[str, Any]] = answer["attempts"]
     return attempts
