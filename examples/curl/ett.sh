@@ -2,7 +2,7 @@
 # Record an attempt from a shell with curl alone: a script reads this file with `.`
 #
 #     ETT_URL, ETT_API_KEY  the service, and a key with the scope `write`
-#     ETT_JOB               the name of the job
+#     ETT_JOB               the name of the job, without quotation marks and backslashes
 #     ETT_LAUNCH            the submission, else SLURM_JOB_ID, else a name of its own
 #     ETT_ATTEMPT           its restarts of that submission, else SLURM_RESTART_COUNT, else 0
 #     ETT_SPOOL             the folder of unsent events, else ett-spool
