@@ -19,7 +19,7 @@ if [ -f checkpoint ]; then
     ett_event phase_ended '"phase":"launcher_init","stage":"checkpoint_restore"'
     ett_event checkpoint_restored "\"step\":$step"
 fi
-sleep 0.5
+sleep 0.2
 
 ett_event phase_started '"phase":"train_loop"' # ends launcher_init, too
 while [ "$step" -lt "$steps" ]; do

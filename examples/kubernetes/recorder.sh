@@ -101,15 +101,16 @@ end() {
         deliver && break
         sleep 2
     done
-    exit 0
 }
 
-waiting='' started='' stopping='' scheduled=''
-trap end TERM
+waiting='' started='' stopping='' scheduled='' over=''
+trap 'over=yes' TERM
 begin
-while :; do
+while [ -z "$over" ]; do
     watch
     deliver
     sleep 1 &
     wait $!
 done
+end
+exit 0

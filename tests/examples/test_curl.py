@@ -11,7 +11,7 @@ from tests.builders.servers.processes import bare_environment
 from tests.examples.conftest import EXAMPLES
 
 SCRIPT = EXAMPLES / "curl" / "train.sh"
-STEPS, CRASH_AT = 12, 8
+STEPS, CRASH_AT = 7, 6
 
 SAME_IN_PYTHON = f"""
 import pathlib, sys, time
@@ -122,7 +122,7 @@ def test_the_client_would_have_told_the_same(server: Server, tmp_path: Path) -> 
 
 def test_lines_that_are_sent_again_count_nothing_twice(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert _train(server, folder, 6, ETT_LAUNCH="1").returncode == 0
+    assert _train(server, folder, 2, ETT_LAUNCH="1").returncode == 0
     before = server.reaches("/v1/jobs/shell", _is_finished)
     (folder / "spool" / "sent").unlink()
     (folder / "spool" / "answers").unlink()

@@ -147,6 +147,8 @@ def test_without_the_service_or_the_api_the_pod_ends_as_it_would(
 ) -> None:
     pod = new_pod()
     pod.port = 9
+    recorder = (pod.folder / "recorder.sh").read_text()
+    (pod.folder / "recorder.sh").write_text(recorder.replace("sleep 2", "sleep 0"))
     config = (pod.folder / "ett.curl").read_text()
     (pod.folder / "ett.curl").write_text(config.replace(server.url, "http://127.0.0.1:9"))
     assert _live(pod, "true") == 0
