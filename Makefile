@@ -50,10 +50,10 @@ faults: setup ## Kill and pause processes hundreds of times, and check that noth
 	$(BIN)/pytest tests/faults tests/worker -n 2 --dist loadgroup --quiet \
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
-live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX and Ray.
+live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests/live tests/scenarios/test_real_job.py \
 		tests/scenarios/test_several_nodes.py tests/metrics/test_many_cohorts.py \
-		tests/client/frameworks -n 2 --dist loadgroup --quiet --long
+		tests/client/frameworks tests/examples -n 2 --dist loadgroup --quiet --long
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

@@ -9,6 +9,7 @@ import pytest
 from tests.builders.servers.ett import Server
 from tests.builders.servers.slurm import Slurm, slurm
 from tests.builders.servers.waiting import wait_for
+from tests.examples.conftest import EXAMPLES
 from tests.examples.slurm import Hooks
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("slurm")]
@@ -113,6 +114,20 @@ def test_tasks_of_an_array_are_jobs_of_their_own(server: Server, cluster: Slurm)
     cluster.submit("sweep", "exit $((SLURM_ARRAY_TASK_ID - 1))", "--array=1-2")
     _ended(server, "sweep-1", "completed")
     _ended(server, "sweep-2", "failed")
+
+
+def test_a_trainer_in_shell_and_the_scripts_tell_of_one_attempt(
+    server: Server, cluster: Slurm, tmp_path: Path
+) -> None:
+    environment = f"ETT_URL={server.url} ETT_API_KEY={server.key} ETT_JOB=$SLURM_JOB_NAME"
+    trainer = f"cd {tmp_path} && {environment} {EXAMPLES / 'curl' / 'train.sh'}"
+    first = cluster.submit("both", f"{trainer} 7 6")
+    second = cluster.submit("both", f"{trainer} 7", f"--dependency=afternotok:{first}")
+    job = _ended(server, "both", "failed", "completed")
+    assert [attempt["launch"] for attempt in job["attempts"]] == [first, second]
+    assert [attempt["last_step"] for attempt in job["attempts"]] == [6, 7]
+    assert job["categories"]["repeated_training"] > 0
+    assert job["categories"]["effective_training"] > 0
 
 
 def test_nothing_is_left_behind(server: Server, cluster: Slurm, hooks: Hooks) -> None:
