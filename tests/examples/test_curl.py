@@ -72,7 +72,7 @@ def _crash_and_go_on(server: Server, folder: Path) -> dict[str, Any]:
 
 
 def _is_finished(job: dict[str, Any]) -> bool:
-    return job["state"] == "finished"
+    return bool(job["state"] == "finished")
 
 
 def _us(event: dict[str, Any]) -> int:
