@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 
@@ -56,6 +57,28 @@ _ADVICE: Columns = {
     "verdict": TEXT,
     "reason": TEXT,
     "assumption": TEXT,
+}
+
+_COMPILES: Columns = {
+    "other": FLAG,
+    "jobs_read": COUNT,
+    "compiles": COUNT,
+    "compile_seconds": SECONDS,
+    "recompiles": COUNT,
+    "recompile_seconds": SECONDS,
+    "dynamic_seconds": SECONDS,
+    "uncached_seconds": SECONDS,
+    "autotune_seconds": SECONDS,
+    "setting": TEXT,
+}
+
+_SOURCES: Columns = {
+    "source": TEXT,
+    "dims": TEXT,
+    "recompiles": COUNT,
+    "seconds": SECONDS,
+    "functions": TEXT,
+    "mark_dynamic": TEXT,
 }
 
 _EFFECTS: Columns = {
@@ -142,6 +165,28 @@ def advice_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     groups = answer["groups"] if group_by else [{"group": {}, **answer["total"]}]
     columns = {**dict.fromkeys(group_by, TEXT), **_ADVICE}
     return _told(answer, "groups", typed(map(_advised, groups), columns))
+
+
+def compiles_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
+    """Return a row a group, or one for all where nothing was grouped by."""
+    whole = {"group": {}, "jobs_read": answer["jobs_read"], "other": False, **answer["total"]}
+    groups = answer["groups"] if group_by else [whole]
+    rows = [{**group["group"], **group} for group in groups]
+    columns = {**dict.fromkeys(group_by, TEXT), **_COMPILES}
+    return _told(answer, "groups", typed(rows, columns))
+
+
+def sources_frame(answer: Answer) -> pd.DataFrame:
+    """Return a row an input that varied."""
+    rows = [
+        {
+            **source,
+            "dims": ", ".join(map(str, source["dims"])),
+            "functions": ", ".join(source["functions"]),
+        }
+        for source in answer["sources"]
+    ]
+    return _told(answer, "sources", typed(rows, _SOURCES))
 
 
 def _told(answer: Answer, rows: str, frame: pd.DataFrame) -> pd.DataFrame:
@@ -286,6 +331,35 @@ class Deciding(Asking):
             **window(begin, end),
         )
         return advice_frame(answer, group_by)
+
+    def compile_advice(
+        self,
+        *,
+        group_by: Sequence[str] = (),
+        where: Sequence[str] = (),
+        begin: When = None,
+        end: When = None,
+    ) -> pd.DataFrame:
+        """Return what would have saved each group compile time, the most to gain first.
+
+        ``setting`` is the value of ``TORCH_COMPILE_DYNAMIC_SOURCES`` that would have saved
+        ``dynamic_seconds``; missing where no input varied.
+        """
+        answer = self.ask(
+            "/v1/fleet/compile-advice",
+            group_by=",".join(group_by) or None,
+            where=list(where),
+            **window(begin, end),
+        )
+        return compiles_frame(answer, group_by)
+
+    def varying_sources(self, job: str) -> pd.DataFrame:
+        """Return the inputs of *job* that set off recompiles, most seconds first.
+
+        ``attrs`` holds the rest of the advice: ``setting``, ``others``, ``uncached``,
+        ``autotuned`` and their seconds.
+        """
+        return sources_frame(self.ask(f"/v1/jobs/{quote(job, safe='')}/compile-advice"))
 
     def projection(
         self,

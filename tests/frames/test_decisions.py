@@ -1,7 +1,19 @@
+from collections.abc import Iterator
+
 import pytest
 
-from ett_service.frames.decisions import advice_frame, effects_frame, gains_frame, parts_frame
+from ett_service.frames.decisions import (
+    advice_frame,
+    compiles_frame,
+    effects_frame,
+    gains_frame,
+    parts_frame,
+    sources_frame,
+)
 from ett_service.frames.http import HttpSource
+from ett_service.storage.engine.migrate import migrate
+from tests.builders.compiles import compiling_job
+from tests.builders.servers.ett import serving
 from tests.frames.conftest import BEGIN, END
 
 ONE = "2026-03-01T13:00:00Z"
@@ -44,6 +56,43 @@ def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
     assert list(by_team.columns)[1:] == list(whole.columns)
 
 
+@pytest.fixture(scope="module")
+def compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpSource]:
+    """Return the source of a server with two jobs that compiled again, each of a team."""
+    folder = tmp_path_factory.mktemp("compilers")
+    url = f"sqlite:///{folder / 'ett.db'}"
+    migrate(url)
+    with serving(url, folder) as server:
+        events = [*compiling_job("text 1"), *compiling_job("vision 1", team="blue")]
+        assert server.send(events, history=True).status == 200
+        server.reaches("/v1/jobs", lambda page: len(page["jobs"]) == 2)
+        yield HttpSource(server.url, server.key)
+
+
+def test_compile_advice_is_a_row_a_group(compilers: HttpSource) -> None:
+    whole = compilers.compile_advice(begin=BEGIN, end=END)
+    by_team = compilers.compile_advice(group_by=["team"], begin=BEGIN, end=END)
+
+    assert whole["setting"].tolist() == ["L['tokens']"]
+    assert whole["dynamic_seconds"].tolist() == [240.0]
+    assert sorted(by_team["team"]) == ["blue", "red"]
+    assert by_team["jobs_read"].tolist() == [1, 1]
+    for sums in ("compiles", "compile_seconds", "recompiles", "dynamic_seconds"):
+        assert by_team[sums].sum() == whole[sums][0], sums
+    assert list(by_team.columns)[1:] == list(whole.columns)
+    red = compilers.compile_advice(where=["team:red"], begin=BEGIN, end=END)
+    assert red["recompiles"].tolist() == [1]
+
+
+def test_the_inputs_of_a_job_that_varied_are_a_row_each(compilers: HttpSource) -> None:
+    sources = compilers.varying_sources("vision 1")
+    assert sources["source"].tolist() == ["L['tokens']"]
+    assert sources["seconds"].tolist() == [120.0]
+    assert sources["mark_dynamic"].tolist() == ["torch._dynamo.mark_dynamic(tokens, 1)"]
+    assert sources.attrs["setting"] == "L['tokens']"
+    assert sources.attrs["autotune_seconds"] == 60.0
+
+
 def test_a_projection_is_a_row_a_scale(over_http: HttpSource) -> None:
     given = {"failures_per_node_day": 0.0065, "save_seconds": 15.0, "restart_seconds": 600.0}
     scales = over_http.projection([1024, 16384], **given, begin=BEGIN, end=END)  # type: ignore[arg-type]
@@ -67,3 +116,6 @@ def test_frames_of_no_decisions_have_their_columns() -> None:
     assert len(gains_frame(empty)) == 0
     assert "difference_low_seconds" in effects_frame(empty)
     assert len(advice_frame(empty, ["team"])) == 0
+    nothing = {"total": {}, "jobs_read": 0, "sources": [], **empty}
+    assert list(compiles_frame(nothing, ["team"]).columns)[:2] == ["team", "other"]
+    assert "mark_dynamic" in sources_frame(nothing)

@@ -42,6 +42,17 @@ class RunEvents:
         return min((attempt.sign_at for attempt in self.attempts), default=NEVER)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The two silences after which something is given up as lost."""
+
+    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
+    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
+
+
+DEFAULT_LIMITS = Limits()
+
+
 @dataclass(slots=True)
 class Lifetime:
     """One attempt that has begun, from its begin to its end."""
@@ -332,14 +343,3 @@ def queued_intervals(lifetimes: Lifetimes, last_sign_at: int) -> Iterable[Interv
         end = still if lifetimes.standing is None else max(lifetimes.standing.at, attempt.heard)
         for span in attempt.by_phase.get(Phase.QUEUED, ()):
             yield span.begin, min(span.end, end)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The two silences after which something is given up as lost."""
-
-    lost_after_us: int = 900_000_000  #: an attempt of which nothing was heard
-    queue_lost_after_us: int = 7 * 86_400_000_000  #: a queued job that gave no sign
-
-
-DEFAULT_LIMITS = Limits()

@@ -1,0 +1,34 @@
+# shellcheck shell=sh disable=SC2034  # its readers use what it sets
+# How prolog.sh and epilog.sh write events.
+
+umask 077
+running="$ETT_SPOOL/running" # a file for each attempt that has begun, named by Slurm's job id
+unsent="$ETT_SPOOL/unsent"
+most_unsent=10000
+
+# Print a text as JSON. Names hold few characters, so that all of them can be quoted and stored.
+quoted() {
+    printf '"%s"' "$(printf %s "$1" | LC_ALL=C tr -c 'A-Za-z0-9 ._:@+=,()-' _ | cut -c 1-200)"
+}
+
+# Print a member with a comma before it, unless Slurm has no value for it.
+member() {
+    case $2 in
+        '' | '(null)') ;;
+        *) printf ',"%s":%s' "$1" "$(quoted "$2")" ;;
+    esac
+}
+
+# Print an instant with an offset, of seconds since 1970, or now.
+instant() {
+    date -u -d "${1:+@}${1:-now}" +%Y-%m-%dT%H:%M:%S.%6NZ
+}
+
+# Write a batch of events, and send it without anybody waiting for it.
+record() {
+    mkdir -p "$unsent" || return
+    [ "$(find "$unsent" -name '*.json' | wc -l)" -lt "$most_unsent" ] || return
+    batch="$unsent/$(date +%s%N)-$$"
+    printf '{"events":[%s]}\n' "$1" > "$batch.new" && mv "$batch.new" "$batch.json" || return
+    setsid "${here:?}/deliver.sh" < /dev/null > /dev/null 2>&1 &
+}
