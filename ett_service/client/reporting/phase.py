@@ -105,7 +105,9 @@ class Phase:
             self._depth += 1
 
     def _begin_first(self) -> int:
+        depth = self._depth
         recorder = current.found()
+        self._depth = depth  # a forked child's new recorder has made every phase forget its own
         if recorder is None:
             return 0
         self._bind(recorder)
