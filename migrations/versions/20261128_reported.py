@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261128_reported"
-down_revision = "20261126_speed"
+down_revision = "20261127_speed_found"
 branch_labels = None
 depends_on = None
 

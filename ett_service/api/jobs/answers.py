@@ -382,23 +382,3 @@ class LedgerAnswer(Answer):
     as_of: Instant
     e2e_microseconds: int = Field(validation_alias="e2e_us")
     segments: list[SegmentAnswer]
-
-
-class AttemptLinks(Answer):
-    """Where to read on."""
-
-    job: str = Field(description="The job's results.")
-    ledger: str
-    trace: str
-
-
-class AttemptPlace(Answer):
-    """The job and the attempt that an exemplar names."""
-
-    project: str
-    job: str
-    number: int
-    launch: str
-    attempt: int
-    cycle: int
-    links: AttemptLinks

@@ -5,9 +5,10 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path
+from pydantic import Field
 
+from ett_service.api.answers import Answer
 from ett_service.api.deps import Reader, ReadingKey, only_declared_parameters
-from ett_service.api.jobs.answers import AttemptLinks, AttemptPlace
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.storage.metrics import counters
@@ -18,6 +19,26 @@ router = APIRouter(
 )
 
 _ID = re.compile(r"([0-9a-f]{16})-([0-9]{1,9})", re.ASCII)
+
+
+class AttemptLinks(Answer):
+    """Where to read on."""
+
+    job: str = Field(description="The job's results.")
+    ledger: str
+    trace: str
+
+
+class AttemptPlace(Answer):
+    """The job and the attempt that an exemplar names."""
+
+    project: str
+    job: str
+    number: int
+    launch: str
+    attempt: int
+    cycle: int
+    links: AttemptLinks
 
 
 @router.get(
