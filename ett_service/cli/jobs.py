@@ -8,7 +8,7 @@ from typing import Any
 
 from ett_service.charts.units import amount, count
 from ett_service.cli.arguments import named, project, server, whole
-from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import ask, listed, of_project, place
 from ett_service.cli.tables import Answer, Column, cells, number, text, write_pairs, write_table
@@ -113,8 +113,8 @@ def _spent(parts: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
 
 
-def _step_time(seconds: float) -> str:
-    return f"{seconds:.4g} s"
+def _short_time(seconds: float | None) -> str:
+    return NONE if seconds is None else f"{seconds:.4g} s"
 
 
 def _hooks_in(attempt: Answer, state: str) -> int:
@@ -145,7 +145,7 @@ _SPEED = (
     number("of E2E", "at_reference_ratio", percent),
     number("slowed", "slowed_seconds", clock),
     number("not measured", "speed_unmeasured_seconds", clock),
-    number("reference step", "reference_step_seconds", _step_time),
+    number("reference step", "reference_step_seconds", _short_time),
 )
 _DATA_WAIT = (
     number("waited for data", "seconds", clock),
@@ -206,14 +206,14 @@ _SLOWEST = (
     text("slowest by", "measure", _MEASURES.__getitem__),
     number("rank"),
     text("host", "host", or_dash),
-    number("a step", "seconds", _step_time),
-    number("median of ranks", "median_seconds", _step_time),
+    number("a step", "seconds", _short_time),
+    number("median of ranks", "median_seconds", _short_time),
     number("ranks"),
     number("windows"),
 )
 _RECORDING = (
     number("attempt", "number"),
-    number("recording took", "telemetry_seconds", _step_time),
+    number("recording took", "telemetry_seconds", _short_time),
     number("hooks in place", partial(_hooks_in, state="ok")),
     number("waiting", partial(_hooks_in, state="waiting")),
     number("missing", partial(_hooks_in, state="missing")),

@@ -26,19 +26,25 @@ def flush():
 ett.flush(0.3)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 flushing = threading.Thread(target=flush)
+def stalls(lasting):
+    calls = []
+    while lasting():
+        began = time.perf_counter()
+        with ett.phase("evaluation"):
+            pass
+        ett.step(1)
+        calls.append(time.perf_counter() - began)
+        time.sleep(0.001)
+    return sorted(calls)
+def p999_ms(calls):
+    return calls[int(len(calls) * 0.999)] * 1000
+until = time.monotonic() + 2
+alone = stalls(lambda: time.monotonic() < until)
 flushing.start()
-stalls = []
-while flushing.is_alive():
-    began = time.perf_counter()
-    with ett.phase("evaluation"):
-        pass
-    ett.step(1)
-    stalls.append(time.perf_counter() - began)
-    time.sleep(0.001)
+beside = stalls(flushing.is_alive)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-stalls.sort()
-print(json.dumps({"rss_kib": after - before, "calls": len(stalls),
-    "p999_ms": stalls[int(len(stalls) * 0.999)] * 1000, "worst_ms": stalls[-1] * 1000}))
+print(json.dumps({"rss_kib": after - before, "calls": len(beside), "worst_ms": beside[-1] * 1000,
+    "p999_ms": p999_ms(beside), "alone_p999_ms": p999_ms(alone)}))
 """
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
@@ -138,4 +144,4 @@ def test_a_hostile_server_gets_nothing_out_of_a_trainer(
     assert not any(b"cookie" in head.lower() for head in hostile.heads)
     assert len(spooled(tmp_path)) > counts["calls"]
     assert counts["rss_kib"] <= 8 << 10
-    assert not in_full or counts["p999_ms"] <= 50  # by itself 5, with two busy cores more
+    assert not in_full or counts["p999_ms"] <= counts["alone_p999_ms"] + 5

@@ -36,7 +36,7 @@ from ett_service.client.session import session
 from ett_service.client.current import current
 spool, lines = current.recorder.spool, current.recorder.lines
 print(json.dumps({
-    "exceptions": lost, "recorded": lines.number() - 1, "ring": len(spool.ring),
+    "exceptions": lost, "recorded": next(lines.numbers) - 1, "ring": len(spool.ring),
     "dropped": dict(spool.dropped),
 }))
 sys.stdout.flush()

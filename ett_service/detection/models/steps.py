@@ -1,4 +1,7 @@
-"""Step times: each day of an attempt is a value, and counts within its setting alone.
+"""Step times: the first day of a job in its setting is a value, and counts in that setting alone.
+
+The days of one job repeat its own level, so a few long jobs with other parameters would look like a
+change that lasts. A job that becomes slower midway shows in its own speed.
 
 A setting is the accelerators, the tokens a step, and what else tells strata apart. Twice the tokens
 take twice the time, so nothing is borrowed from another setting, unlike in other durations: without
@@ -29,7 +32,7 @@ _FEWEST_OF_SETTING = 3  #: values of a setting in the baseline
 def step_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> DurationModel:
     """Make the model of the step times of the window's sample."""
     counted = window.counted(subject, groups, memory)
-    rows = counted_rows(window.sample.durations[subject], window, counted)
+    rows = _first_days(counted_rows(window.sample.durations[subject], window, counted))
     rows = _comparable(rows, rows.day < window.baseline)
     early = rows.day < window.baseline
     residual = residuals(rows, len(counted), early, _of_setting)
@@ -37,6 +40,19 @@ def step_model(subject: Subject, window: Window, groups: Groups, memory: Memory)
     usual = medians(logarithms(rows.us)[early], cohort[early], len(counted))
     rows = replace(rows, us=np.rint(np.exp(residual.log + usual[cohort])).astype(np.int64))
     return model_of(subject, window, groups, rows, residual)
+
+
+def _first_days(rows: Durations) -> Durations:
+    """Return a row for each job and setting: its first, with the time that all of them took."""
+    order = np.lexsort((rows.day, rows.stratum, rows.unit))
+    rows = rows.chosen(order)
+    begins = np.flatnonzero(
+        (np.diff(rows.unit, prepend=-1) != 0) | (np.diff(rows.stratum, prepend=-1) != 0)
+    )
+    if not len(begins):
+        return rows
+    spent_us = np.add.reduceat(rows.spent_us, begins)
+    return replace(rows.chosen(begins), spent_us=spent_us)
 
 
 def _comparable(rows: Durations, baseline: Flags) -> Durations:

@@ -15,6 +15,7 @@ READS = (
     "/v1/jobs/llm-70b",
     "/v1/jobs/llm-70b/ledger",
     "/v1/jobs/llm-70b/events",
+    "/v1/jobs/llm-70b/ranks",
     "/v1/jobs/llm-70b/stages",
     "/v1/jobs/llm-70b/trace",
     "/v1/jobs/llm-70b/corrections",

@@ -156,7 +156,8 @@ def _inner_calls() -> tuple[Callable[[], object], ...]:
         DataLoader=type("L", (_Loader,), {"__iter__": _raises}),
     )  # fmt: skip
     ddp = _hooked(launch.hook_ddp, DistributedDataParallel=type("D", (), {"__init__": _raises}))
-    groups = _hooked(launch.hook_process_group, init_process_group=_raises)
+    calls = {"init_process_group": _raises, "new_group": _raises}
+    groups = _hooked(launch.hook_process_group, **calls)
     shards = _hooked(launch.hook_fsdp, fully_shard=_raises)
     device = _hooked(launch.hook_device, _lazy_init=_raises, is_initialized=lambda: False)
     cache = _hooked(launch.hook_cache_load, load_cache_artifacts=_raises)
@@ -166,8 +167,9 @@ def _inner_calls() -> tuple[Callable[[], object], ...]:
     last = _hooked(endings.hook, destroy_process_group=_raises)
     return (
         data._BaseDataLoaderIter().__next__, data.DataLoader().__iter__,  # noqa: SLF001 -- torch's
-        ddp.DistributedDataParallel, groups.init_process_group, shards.fully_shard,
-        device._lazy_init, cache.load_cache_artifacts, savers.save, savers.async_save,  # noqa: SLF001
+        ddp.DistributedDataParallel, groups.init_process_group, groups.new_group,
+        shards.fully_shard, device._lazy_init, cache.load_cache_artifacts,  # noqa: SLF001
+        savers.save, savers.async_save,
         loaders.load, lambda: plain.save({}, Broken()), lambda: plain.save({}, io.BytesIO()),
         lambda: plain.load(Broken()), lambda: plain.load(sys.executable),
         last.destroy_process_group, lambda: last.destroy_process_group(7),
