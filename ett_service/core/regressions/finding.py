@@ -25,7 +25,7 @@ class Metric(StrEnum):
     TIME_TO_START_SECONDS = auto()
     TIME_TO_RECOVER_SECONDS = auto()
     CHECKPOINT_BLOCKING_SECONDS = auto()  #: of one checkpoint
-    STEP_SECONDS = auto()  #: mean of an attempt's steps of one day
+    STEP_SECONDS = auto()  #: mean of a job's first day in a setting
     UNSAVED_SECONDS = auto()  #: of a failure: training that was lost with it
     FAILURES_PER_GPU_HOUR = auto()
     ETT_RATIO = auto()
