@@ -1,0 +1,261 @@
+"""Spans as OTLP/HTTP carries them, in protobuf and in JSON, reduced to what is read of them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from google.protobuf.message import DecodeError
+from msgspec import Raw, Struct
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from ett_service.ingest.decode import cut_deep
+from ett_service.ingest.otlp.mapping import WANTED
+from ett_service.ingest.refusals import BodyTooLarge, Code, MalformedBody
+
+Value: TypeAlias = str | int | float | bool
+Attributes: TypeAlias = Mapping[str, Value]
+"""The attributes that are read, by their names without prefix."""
+
+_TRACE_BYTES, _SPAN_BYTES = 16, 8
+_ERROR = trace_pb2.Status.STATUS_CODE_ERROR
+_EXCEPTION = "exception"
+_NS = 1000
+
+
+class Span(NamedTuple):
+    """One span; instants are microseconds since the Unix epoch."""
+
+    key: str  #: trace and span id in hexadecimal, joined by a colon
+    name: str
+    start: int
+    end: int | None  #: None while it is open
+    attributes: Attributes
+    failed: bool = False
+    exception: Attributes | None = None  #: of the last one that it records, if it failed
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSpans:
+    """The spans of one process, and what is wrong with those that cannot be read."""
+
+    resource: Attributes
+    spans: tuple[Span, ...]
+    refused: tuple[Code, ...] = ()
+
+
+def read_protobuf(body: bytes, most: int) -> list[ResourceSpans]:
+    """Read a request of up to *most* spans.
+
+    Raises:
+        MalformedBody: It is none.
+        BodyTooLarge: It has more spans.
+    """
+    try:
+        request = ExportTraceServiceRequest.FromString(body)
+    except DecodeError as error:
+        raise MalformedBody("The body is not an ExportTraceServiceRequest.") from error
+    groups = request.resource_spans
+    _limit((len(scope.spans) for group in groups for scope in group.scope_spans), most)
+    return [
+        _of_resource(
+            _from_protobuf(group.resource.attributes),
+            (_protobuf_span(span) for scope in group.scope_spans for span in scope.spans),
+        )
+        for group in groups
+    ]
+
+
+def _limit(counts: Iterable[int], most: int) -> None:
+    if sum(counts) > most:
+        raise BodyTooLarge("spans", most)
+
+
+def _of_resource(resource: Attributes, spans: Iterable[Span | Code]) -> ResourceSpans:
+    read = tuple(spans)
+    return ResourceSpans(
+        resource,
+        tuple(span for span in read if isinstance(span, Span)),
+        tuple(code for code in read if isinstance(code, Code)),
+    )
+
+
+def _protobuf_span(span: trace_pb2.Span) -> Span | Code:
+    trace_id, span_id = span.trace_id, span.span_id
+    if len(trace_id) != _TRACE_BYTES or len(span_id) != _SPAN_BYTES:
+        return Code.BAD_ID
+    if not any(trace_id) or not any(span_id):
+        return Code.BAD_ID
+    start, end = span.start_time_unix_nano, span.end_time_unix_nano
+    if not start:
+        return Code.MISSING_MEMBER
+    key = f"{trace_id.hex()}:{span_id.hex()}"
+    attributes = _from_protobuf(span.attributes)
+    if span.status.code != _ERROR:
+        return Span(key, span.name, start // _NS, end // _NS or None, attributes)
+    exceptions = [each for each in span.events if each.name == _EXCEPTION]
+    exception = _from_protobuf(exceptions[-1].attributes) if exceptions else None
+    return Span(key, span.name, start // _NS, end // _NS or None, attributes, True, exception)
+
+
+def _from_protobuf(attributes: Iterable[KeyValue]) -> Attributes:
+    read: dict[str, Value] = {}
+    for each in attributes:
+        name = WANTED.get(each.key)
+        if name is None:
+            continue
+        kind = each.value.WhichOneof("value")
+        if kind in _SCALARS:
+            read[name] = getattr(each.value, kind)
+    return read
+
+
+_SCALARS = frozenset({"string_value", "int_value", "double_value", "bool_value"})
+
+
+class _Value(Struct, rename="camel"):
+    """One of them; in JSON an integer of 64 bits is a text, too."""
+
+    string_value: str | None = None
+    int_value: int | str | None = None
+    double_value: float | str | None = None
+    bool_value: bool | None = None
+
+
+class _Attribute(Struct):
+    key: str = ""
+    value: _Value | None = None
+
+
+class _Event(Struct):
+    name: str = ""
+    attributes: list[_Attribute] = []
+
+
+class _Status(Struct):
+    code: int | str | None = None
+
+
+class _Span(Struct, rename="camel"):
+    trace_id: str = ""
+    span_id: str = ""
+    name: str = ""
+    start_time_unix_nano: int | str = 0
+    end_time_unix_nano: int | str = 0
+    attributes: list[_Attribute] = []
+    status: _Status | None = None
+    events: list[_Event] = []
+
+
+class _Resource(Struct):
+    attributes: list[_Attribute] = []
+
+
+class _Scope(Struct):
+    spans: list[Raw] = []
+
+
+class _Group(Struct, rename="camel"):
+    resource: _Resource | None = None
+    scope_spans: list[_Scope] = []
+
+
+class _Request(Struct, rename="camel"):
+    resource_spans: list[_Group] = []
+
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_SPAN = msgspec.json.Decoder(_Span)
+_TRACE_ID = re.compile(rf"[0-9a-f]{{{2 * _TRACE_BYTES}}}")
+_SPAN_ID = re.compile(rf"[0-9a-f]{{{2 * _SPAN_BYTES}}}")
+_MOST_NS = 2**64
+
+
+def read_json(body: bytes, most: int) -> list[ResourceSpans]:
+    """Read a request of up to *most* spans; ids are in hexadecimal, as OTLP has them in JSON.
+
+    Raises:
+        MalformedBody: It is none.
+        BodyTooLarge: It has more spans.
+    """
+    groups = _decoded(body).resource_spans
+    _limit((len(scope.spans) for group in groups for scope in group.scope_spans), most)
+    return [
+        _of_resource(
+            _from_json(group.resource.attributes if group.resource else ()),
+            (_json_span(bytes(raw)) for scope in group.scope_spans for raw in scope.spans),
+        )
+        for group in groups
+    ]
+
+
+def _decoded(body: bytes) -> _Request:
+    try:
+        return _REQUEST.decode(body)
+    except RecursionError:
+        return _decoded(cut_deep(body))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedBody("The body is not an ExportTraceServiceRequest in JSON.") from error
+
+
+def _json_span(raw: bytes) -> Span | Code:
+    try:
+        span = _SPAN.decode(raw)
+        start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
+    except RecursionError:
+        return Code.TOO_DEEP
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        return Code.WRONG_TYPE
+    trace_id, span_id = span.trace_id.lower(), span.span_id.lower()
+    if not _TRACE_ID.fullmatch(trace_id) or not _SPAN_ID.fullmatch(span_id):
+        return Code.BAD_ID
+    if not trace_id.strip("0") or not span_id.strip("0"):
+        return Code.BAD_ID
+    if not start:
+        return Code.MISSING_MEMBER
+    return Span(
+        f"{trace_id}:{span_id}",
+        span.name,
+        start // _NS,
+        end // _NS or None,
+        _from_json(span.attributes),
+        *_failure(span),
+    )
+
+
+def _nanoseconds(value: int | str) -> int:
+    """Raises ``ValueError`` for what is no unsigned integer of 64 bits."""
+    nanoseconds = int(value) if isinstance(value, int) or value.isdecimal() else -1
+    if not 0 <= nanoseconds < _MOST_NS:
+        raise ValueError(value)
+    return nanoseconds
+
+
+def _failure(span: _Span) -> tuple[bool, Attributes | None]:
+    if span.status is None or span.status.code not in (_ERROR, "STATUS_CODE_ERROR"):
+        return False, None
+    exceptions = [each for each in span.events if each.name == _EXCEPTION]
+    return True, _from_json(exceptions[-1].attributes) if exceptions else None
+
+
+def _from_json(attributes: Iterable[_Attribute]) -> Attributes:
+    return dict(_read_attributes(attributes))
+
+
+def _read_attributes(attributes: Iterable[_Attribute]) -> Iterator[tuple[str, Value]]:
+    for each in attributes:
+        name = WANTED.get(each.key)
+        if name is None or each.value is None:
+            continue
+        sent: tuple[Any, ...] = (
+            each.value.string_value,
+            each.value.int_value,
+            each.value.double_value,
+            each.value.bool_value,
+        )
+        value = next((one for one in sent if one is not None), None)
+        if value is not None:
+            yield name, value
