@@ -46,7 +46,7 @@ class Status(Answer):
 
 
 class OtlpRoute(APIRoute):
-    """A route whose errors are the ``Status`` that OTLP exporters read, in the body's own format."""
+    """A route whose errors are the ``Status`` that OTLP exporters read, in the body's format."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Answer what is raised."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Outcome
@@ -55,11 +56,11 @@ class Conversion:
 def convert(groups: Iterable[ResourceSpans]) -> Conversion:
     """Return the events of all spans that name a job."""
     conversion = Conversion()
-    place = 0
+    places = count()
     for group in groups:
         speakers: dict[tuple[tuple[str, object], ...], Speaker] = {}
         own = identity({}, group.resource)
-        for place, span in enumerate(group.spans, place):
+        for span, place in zip(group.spans, places, strict=False):
             more = names_more(span.attributes)
             members = identity(span.attributes, group.resource) if more else own
             if members is None:
@@ -69,7 +70,6 @@ def convert(groups: Iterable[ResourceSpans]) -> Conversion:
             if key not in speakers:
                 speakers[key] = Speaker(members, group.resource)
             _add(conversion, span, place, speakers[key])
-        place += len(group.spans) > 0
         conversion.speakers += speakers.values()
     return conversion
 

@@ -1,4 +1,4 @@
-"""Who speaks: the job, the attempt and the rank of a span, from its attributes and its process's."""
+"""Who speaks: the job, attempt and rank of a span, by its attributes and its process's."""
 
 import hashlib
 from typing import Any, TypeAlias

@@ -1,8 +1,8 @@
 """The mapping of OpenTelemetry spans to events: all names that are understood, and what they mean.
 
 NVIDIA's libraries write most of their names with and without a leading ``nv.``; both are one name,
-which stands here without it. Of the rows that match a span's name the one without ``*`` applies, else the first. A
-span that matches none is a stage of the training loop, named as the span is.
+which stands here without it. Of the rows that match a span's name the one without ``*`` applies,
+else the first. A span that matches none is a stage of the training loop, named as the span is.
 
 Change ``VERSION`` with any row whose meaning changes: events that are stored keep theirs.
 """
@@ -179,7 +179,7 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "exception": ("exception.type",),
     "message": ("exception.message",),
 }
-"""By member: the attributes that say it, the first that is there; a span's before its resource's."""
+"""By member: the attributes that say it, the first that is there; a span's before a resource's."""
 
 CYCLE_OUTCOMES: Mapping[str, Outcome] = {
     "completed": Outcome.COMPLETED,

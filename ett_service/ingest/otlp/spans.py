@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -132,7 +133,7 @@ class _Attribute(Struct):
 
 class _Event(Struct):
     name: str = ""
-    attributes: list[_Attribute] = []
+    attributes: list[_Attribute] | None = None
 
 
 class _Status(Struct):
@@ -145,32 +146,33 @@ class _Span(Struct, rename="camel"):
     name: str = ""
     start_time_unix_nano: int | str = 0
     end_time_unix_nano: int | str = 0
-    attributes: list[_Attribute] = []
+    attributes: list[_Attribute] | None = None
     status: _Status | None = None
-    events: list[_Event] = []
+    events: list[_Event] | None = None
 
 
 class _Resource(Struct):
-    attributes: list[_Attribute] = []
+    attributes: list[_Attribute] | None = None
 
 
 class _Scope(Struct):
-    spans: list[Raw] = []
+    spans: list[Raw] | None = None
 
 
 class _Group(Struct, rename="camel"):
     resource: _Resource | None = None
-    scope_spans: list[_Scope] = []
+    scope_spans: list[_Scope] | None = None
 
 
 class _Request(Struct, rename="camel"):
-    resource_spans: list[_Group] = []
+    resource_spans: list[_Group] | None = None
 
 
 _REQUEST = msgspec.json.Decoder(_Request)
 _SPAN = msgspec.json.Decoder(_Span)
-_TRACE_ID = re.compile(rf"[0-9a-f]{{{2 * _TRACE_BYTES}}}")
-_SPAN_ID = re.compile(rf"[0-9a-f]{{{2 * _SPAN_BYTES}}}")
+#: All zeros are no id.
+_TRACE_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _TRACE_BYTES}}}")
+_SPAN_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _SPAN_BYTES}}}")
 _MOST_NS = 2**64
 
 
@@ -181,14 +183,15 @@ def read_json(body: bytes, most: int) -> list[ResourceSpans]:
         MalformedBody: It is none.
         BodyTooLarge: It has more spans.
     """
-    groups = _decoded(body).resource_spans
-    _limit((len(scope.spans) for group in groups for scope in group.scope_spans), most)
+    groups = _decoded(body).resource_spans or ()
+    scopes = [[scope.spans or () for scope in group.scope_spans or ()] for group in groups]
+    _limit((len(spans) for spans in chain.from_iterable(scopes)), most)
     return [
         _of_resource(
-            _from_json(group.resource.attributes if group.resource else ()),
-            (_json_span(bytes(raw)) for scope in group.scope_spans for raw in scope.spans),
+            _from_json(group.resource.attributes if group.resource else None),
+            (_json_span(bytes(raw)) for raw in chain.from_iterable(spans)),
         )
-        for group in groups
+        for group, spans in zip(groups, scopes, strict=True)
     ]
 
 
@@ -203,27 +206,24 @@ def _decoded(body: bytes) -> _Request:
 
 def _json_span(raw: bytes) -> Span | Code:
     try:
-        span = _SPAN.decode(raw)
-        start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
+        return _checked(_SPAN.decode(raw))
     except RecursionError:
         return Code.TOO_DEEP
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
         return Code.WRONG_TYPE
+
+
+def _checked(span: _Span) -> Span | Code:
+    """Raises ``ValueError`` for what is no time."""
+    start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
     trace_id, span_id = span.trace_id.lower(), span.span_id.lower()
     if not _TRACE_ID.fullmatch(trace_id) or not _SPAN_ID.fullmatch(span_id):
         return Code.BAD_ID
-    if not trace_id.strip("0") or not span_id.strip("0"):
-        return Code.BAD_ID
     if not start:
         return Code.MISSING_MEMBER
-    return Span(
-        f"{trace_id}:{span_id}",
-        span.name,
-        start // _NS,
-        end // _NS or None,
-        _from_json(span.attributes),
-        *_failure(span),
-    )
+    attributes = _from_json(span.attributes)
+    key = f"{trace_id}:{span_id}"
+    return Span(key, span.name, start // _NS, end // _NS or None, attributes, *_failure(span))
 
 
 def _nanoseconds(value: int | str) -> int:
@@ -237,12 +237,12 @@ def _nanoseconds(value: int | str) -> int:
 def _failure(span: _Span) -> tuple[bool, Attributes | None]:
     if span.status is None or span.status.code not in (_ERROR, "STATUS_CODE_ERROR"):
         return False, None
-    exceptions = [each for each in span.events if each.name == _EXCEPTION]
+    exceptions = [each for each in span.events or () if each.name == _EXCEPTION]
     return True, _from_json(exceptions[-1].attributes) if exceptions else None
 
 
-def _from_json(attributes: Iterable[_Attribute]) -> Attributes:
-    return dict(_read_attributes(attributes))
+def _from_json(attributes: Iterable[_Attribute] | None) -> Attributes:
+    return dict(_read_attributes(attributes or ()))
 
 
 def _read_attributes(attributes: Iterable[_Attribute]) -> Iterator[tuple[str, Value]]:
@@ -256,6 +256,4 @@ def _read_attributes(attributes: Iterable[_Attribute]) -> Iterator[tuple[str, Va
             each.value.double_value,
             each.value.bool_value,
         )
-        value = next((one for one in sent if one is not None), None)
-        if value is not None:
-            yield name, value
+        yield from ((name, value) for value in sent if value is not None)
