@@ -85,7 +85,8 @@ def request(resource: Mapping[str, Value], spans: Sequence[Sent]) -> ExportTrace
 
 def protobuf(resource: Mapping[str, Value], spans: Sequence[Sent]) -> bytes:
     """Return the body of a request in protobuf."""
-    return request(resource, spans).SerializeToString()
+    body: bytes = request(resource, spans).SerializeToString()
+    return body
 
 
 def in_json(resource: Mapping[str, Value], spans: Sequence[Sent]) -> dict[str, Any]:

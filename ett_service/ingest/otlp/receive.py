@@ -129,7 +129,7 @@ def accept(conn: Connection, request: Request, *, project_id: int, now_us: int) 
     verdicts = batches.accept(conn, batch, project_id=project_id, now_us=now_us)
     said = batches.accept(conn, request.said, project_id=project_id, now_us=now_us)
     wrong = {request.spans[each.index or 0]: each.code for each in verdicts.errors}
-    rejected = Counter([*wrong.values(), *request.unread])
+    rejected: Counter[str] = Counter([*wrong.values(), *request.unread])
     if request.nameless:
         rejected[NO_JOB] = request.nameless
     return Receipt(verdicts, said, rejected)

@@ -14,7 +14,12 @@ from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.otlp import JSON, PROTOBUF, Sent, numbered
 from tests.builders.servers.application import Service
 
-JOB = {"ett.job": "llm-70b", "dl.rank": 0, "host.name": "n1", "service.instance.id": "i-1"}
+JOB: dict[str, otlp.Value] = {
+    "ett.job": "llm-70b",
+    "dl.rank": 0,
+    "host.name": "n1",
+    "service.instance.id": "i-1",
+}
 STARTUP, BLOCK = "nv.dl.training.startup", "nv.dl.training.iter_block"
 LIFE = numbered(
     Sent(STARTUP, 0, 60),
@@ -28,14 +33,20 @@ LIFE = numbered(
 
 
 def _export(
-    service: Service, resource: Mapping[str, Any], spans: Sequence[Sent]
+    service: Service, resource: Mapping[str, otlp.Value], spans: Sequence[Sent]
 ) -> ExportTraceServiceResponse:
     body = otlp.protobuf(resource, spans)
     answer = service.client.post("/v1/traces", content=body, headers=PROTOBUF)
     assert answer.status_code == 200, answer.content
     assert answer.headers["content-type"] == "application/x-protobuf"
     service.settle()
-    return ExportTraceServiceResponse.FromString(answer.content)
+    return _read(answer.content)
+
+
+def _read(body: bytes) -> ExportTraceServiceResponse:
+    answer = ExportTraceServiceResponse()
+    answer.ParseFromString(body)
+    return answer
 
 
 def _events(service: Service, job: str = "llm-70b") -> list[dict[str, Any]]:
@@ -141,7 +152,7 @@ def test_unknown_spans_become_stages_and_are_counted(service: Service) -> None:
 
 
 def test_what_a_process_says_of_itself_is_stored_once(service: Service) -> None:
-    resource = {
+    resource: dict[str, otlp.Value] = {
         **JOB,
         "slurm.job.id": "8041",
         "slurm.cluster.name": "oslo",
@@ -170,7 +181,7 @@ def test_bad_spans_are_counted_and_the_others_stand(service: Service) -> None:
     sent.MergeFrom(otlp.request({"service.name": "unknown_service:python"}, [Sent(BLOCK, 0, 1)]))
     sent.MergeFrom(otlp.request(JOB, [Sent("x", 0, 1, {"ett.phase": "lunch"}, number=78)]))
     answer = service.client.post("/v1/traces", content=sent.SerializeToString(), headers=PROTOBUF)
-    partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+    partial = _read(answer.content).partial_success
     assert (answer.status_code, partial.rejected_spans) == (200, 6)
     assert partial.error_message == (
         "bad_id: 2, missing_member: 1, no_job: 1, timestamp_out_of_range: 1, unknown_phase: 1"
@@ -217,7 +228,7 @@ def test_deep_json_loses_nothing_of_the_rest(service: Service) -> None:
 
 @ON_ONE_ENGINE
 def test_a_thousand_attributes_on_a_span_are_no_reason_to_lose_it(service: Service) -> None:
-    bomb = {f"user.{number}": "x" * 20 for number in range(1000)}
+    bomb: dict[str, otlp.Value] = {f"user.{number}": "x" * 20 for number in range(1000)}
     _export(service, JOB, [Sent(BLOCK, 0, 10, {**bomb, "dl.iteration": 3})])
     (attempt,) = service.get("/v1/jobs/llm-70b")["attempts"]
     assert attempt["last_step"] == 3
