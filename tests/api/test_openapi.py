@@ -11,6 +11,7 @@ from ett_service.api.problems import MEDIA_TYPE
 
 OPERATIONS = {
     "POST /v1/events": "accept_events",
+    "POST /v1/traces": "accept_traces",
     "GET /v1/jobs": "list_jobs",
     "GET /v1/jobs/{job}": "read_job",
     "GET /v1/jobs/{job}/ledger": "read_ledger",
