@@ -90,11 +90,13 @@ router = APIRouter(
     route_class=OtlpRoute,
 )
 
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_BINARY = {"schema": {"type": "string", "format": "binary"}, "example": ""}
 
 
 def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    content = {JSON: {"schema": {"$ref": "#/components/schemas/Status"}}, PROTOBUF: _BINARY}
+    example = {"message": "A request may have at most 8388608 bytes."}
+    schema = {"$ref": "#/components/schemas/Status"}
+    content = {JSON: {"schema": schema, "example": example}, PROTOBUF: _BINARY}
     return {status: {"model": Status, "content": content} for status in statuses}
 
 
