@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import count
 
 from ett_service.core.intervals import rfc3339
@@ -18,6 +19,7 @@ from ett_service.ingest.otlp.identity import (
     word_of,
 )
 from ett_service.ingest.otlp.mapping import (
+    ATTRIBUTES,
     BUCKETS,
     CYCLE_OUTCOMES,
     SLURM_OUTCOMES,
@@ -31,6 +33,10 @@ from ett_service.ingest.wire import MAX_INTEGER
 
 BEGIN, END = "-begin", "-end"
 """What an id ends with if its event is one edge of a span; without, it is the whole span."""
+
+
+#: What a span says has its instants, and one often begins where another ended.
+_written = lru_cache(maxsize=256)(rfc3339)
 
 
 @dataclass(slots=True)
@@ -84,11 +90,15 @@ def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> No
         conversion.spans.append(place)
 
 
+#: Attributes by which a span says what it is, rather than its name.
+_SAYING = frozenset((*ATTRIBUTES["phase"], *ATTRIBUTES["bucket"]))
+
+
 def _meaning(span: Span) -> Meaning:
     """Return what *span* is: what it says itself goes before its name."""
     named = meaning_of(span.name)
     attributes = span.attributes
-    if not attributes:
+    if _SAYING.isdisjoint(attributes):
         return named
     if (phase := value_of("phase", attributes)) is not None:
         stage = word_of("stage", attributes)
@@ -119,11 +129,11 @@ def _events(span: Span, meaning: Meaning) -> Iterator[Members]:
 def _timed(span: Span, end: int | None, word: str, members: Members) -> Members:
     if end is None:
         return {**_event("phase_started", span, word + BEGIN, span.start), **members}
-    return {**_event("span", span, word, end), "start": rfc3339(span.start), **members}
+    return {**_event("span", span, word, end), "start": _written(span.start), **members}
 
 
 def _event(kind: str, span: Span, word: str, at: int) -> Members:
-    return {"type": kind, "id": f"{span.key}:{word}", "at": rfc3339(at)}
+    return {"type": kind, "id": f"{span.key}:{word}", "at": _written(at)}
 
 
 _STEPPED = {
@@ -134,11 +144,12 @@ _STEPPED = {
 
 
 def _facts_at_end(span: Span, meaning: Meaning, end: int) -> Iterator[Members]:
-    step = number_of("step", span.attributes, most=MAX_INTEGER) if span.attributes else None
     for fact in meaning.facts:
-        if fact in _STEPPED and step is not None and not _is_skipped(span):
+        if fact in _STEPPED:
+            step = number_of("step", span.attributes, most=MAX_INTEGER)
             kind, word = _STEPPED[fact]
-            yield {**_event(kind, span, word, end), "step": step}
+            if step is not None and not _is_skipped(span):
+                yield {**_event(kind, span, word, end), "step": step}
         if fact is Fact.ALIVE:
             yield _event("heartbeat", span, "alive", end)
     outcome = _outcome(span, meaning)
