@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection
 
@@ -29,12 +28,12 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_key, find_key
 from tests.builders.clock import RECEIVED_AT
-from tests.builders.otlp import Sent, json_body, protobuf
+from tests.builders.otlp import Sent, Value, json_body, protobuf
 
 GOAL = 0.5
 SPANS = 512
 LIMITS = Limits()
-RESOURCE: dict[str, Any] = {
+RESOURCE: dict[str, Value] = {
     "ett.job": "",
     "service.name": "megatron-lm",
     "service.instance.id": "run-rank0",
@@ -55,7 +54,10 @@ def spans(first: int) -> list[Sent]:
     for number in range(SPANS):
         start = number / 10
         name = "nv.dl.training.iter_block" if number % 4 else "nv.dl.training.iteration.forward"
-        attributes = {"nv.dl.training.step": number, "lens.group": "megatron.train"}
+        attributes: dict[str, Value] = {
+            "nv.dl.training.step": number,
+            "lens.group": "megatron.train",
+        }
         sent.append(Sent(name, start, start + 0.1, attributes, first + number + 1))
     return sent
 

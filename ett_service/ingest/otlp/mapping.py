@@ -28,7 +28,7 @@ class Fact(Enum):
     STEP = auto()  #: its step is done
     SAVED = auto()  #: its step is durable
     RESTORED = auto()  #: training goes on after its step
-    BEGINS = auto()  #: an attempt exists since its start
+    BEGINS = auto()  #: an attempt exists since its start, and a life of its rank
     ENDS = auto()  #: the attempt is over, if its attributes have an outcome
     RETURNS = auto()  #: the attempt is over: failed if the span's status is an error
     FAILS = auto()  #: the attempt is over, and failed
@@ -69,7 +69,7 @@ _STARTING, _LOOP, _SAVING = Phase.LAUNCHER_INIT, Phase.TRAIN_LOOP, Phase.CHECKPO
 
 SPANS: tuple[tuple[str, Meaning], ...] = (
     # NeMo Lens in Megatron-LM
-    ("dl.training.startup", _phase(_STARTING)),
+    ("dl.training.startup", _phase(_STARTING, None, Fact.BEGINS)),
     ("dl.training.startup.python", _stage(_STARTING, "interpreter")),
     ("dl.training.startup.initialize_megatron", _stage(_STARTING, "process_group_init")),
     ("dl.training.startup.model_init", _stage(_STARTING, "train_module_creation")),
@@ -107,7 +107,7 @@ SPANS: tuple[tuple[str, Meaning], ...] = (
     ("nvrx.ckpt.save.*", _stage(_SAVING, _LAST)),
     # Reinforcement learning
     ("rl.*.job", _fact(Fact.RETURNS)),
-    ("rl.startup", _phase(_STARTING)),
+    ("rl.startup", _phase(_STARTING, None, Fact.BEGINS)),
     ("rl.setup.*", _stage(_STARTING, _LAST)),
     ("rl.*.load_model", _stage(_STARTING, "train_module_creation")),
     ("rl.*.step", _phase(_LOOP, None, Fact.STEP)),

@@ -99,10 +99,12 @@ def test_json_says_the_same_as_protobuf(service: Service) -> None:
 
 def test_a_span_that_was_open_is_continued_by_its_end(service: Service) -> None:
     _export(service, JOB, [Sent(STARTUP, 0, None)])
-    assert [event["type"] for event in _events(service)] == ["phase_started"]
+    kinds = [event["type"] for event in _events(service)]
+    assert sorted(kinds) == ["attempt_started", "phase_started"]
     _export(service, JOB, [Sent(STARTUP, 0, 60)])
     _export(service, JOB, [Sent(STARTUP, 0, 60), Sent(BLOCK, 70, 100, number=2)])
     kinds = [event["type"] for event in _events(service)]
+    assert kinds.pop(kinds.index("attempt_started"))
     assert kinds == ["phase_started", "phase_ended", "span"]
     job = service.get("/v1/jobs/llm-70b")
     assert (job["categories"]["launcher_init"], job["categories"]["unattributed"]) == (60.0, 10.0)
@@ -110,16 +112,29 @@ def test_a_span_that_was_open_is_continued_by_its_end(service: Service) -> None:
 
 
 def test_a_begin_that_comes_after_its_span_is_left_out(service: Service) -> None:
-    _export(service, JOB, [Sent(STARTUP, 0, 60)])
-    _export(service, JOB, [Sent(STARTUP, 0, None)])
+    _export(service, JOB, [Sent(BLOCK, 0, 60)])
+    _export(service, JOB, [Sent(BLOCK, 0, None)])
     _export(service, JOB, [Sent(BLOCK, 70, None, number=2), Sent(BLOCK, 70, 100, number=2)])
     assert [event["type"] for event in _events(service)] == ["span", "span"]
 
 
 def test_a_span_that_a_shutdown_truncated_has_not_ended(service: Service) -> None:
     cut = {"nemo.span.truncated": True, "nv.dl.training.step": 30}
-    _export(service, JOB, numbered(Sent(STARTUP, 0, 60), Sent(BLOCK, 60, 90, cut)))
-    assert [event["type"] for event in _events(service)] == ["span", "phase_started", "heartbeat"]
+    _export(service, JOB, [Sent(BLOCK, 60, 90, cut)])
+    assert [event["type"] for event in _events(service)] == ["phase_started", "heartbeat"]
+
+
+def test_lives_of_a_rank_are_cycles_though_nobody_counts_them(service: Service) -> None:
+    for life, start in (("a", 0), ("b", 300)):
+        spans = [
+            Sent(STARTUP, start, start + 60, number=start + 1),
+            Sent(BLOCK, start + 60, start + 200, {"dl.iteration": 20}, number=start + 2),
+        ]
+        _export(service, {**JOB, "nv.dl.run.uuid": life}, spans)
+    job = service.get("/v1/jobs/llm-70b")
+    assert [each["cycle"] for each in job["attempts"]] == [0, 1]
+    assert (job["attempts"][0]["outcome"], job["quality"]["unreported_restarts"]) == ("lost", 1)
+    assert job["categories"]["restart_wait"] == 100.0
 
 
 def test_overlapping_spans_add_up_to_the_wall_time_and_no_more(service: Service) -> None:
@@ -164,7 +179,8 @@ def test_what_a_process_says_of_itself_is_stored_once(service: Service) -> None:
     for span in LIFE:
         assert _export(service, resource, [span]) == ExportTraceServiceResponse()
     kinds = [event["type"] for event in _events(service)]
-    assert (kinds.count("job"), kinds.count("attempt_started")) == (1, 1)
+    # The other attempt_started is the begin of the process.
+    assert (kinds.count("job"), kinds.count("attempt_started")) == (1, 2)
     job = service.get("/v1/jobs/llm-70b")
     assert (job["cluster"], job["owner"]) == ("oslo", "ada")
     (attempt,) = job["attempts"]
