@@ -187,6 +187,35 @@ def test_what_a_process_says_of_itself_is_stored_once(service: Service) -> None:
     assert (attempt["launch"], attempt["gpus"], attempt["code_version"]) == ("8041", 32, "1.2")
 
 
+@pytest.mark.parametrize("trainer_first", [True, False])
+def test_slurm_and_the_trainer_tell_of_one_attempt(service: Service, trainer_first: bool) -> None:
+    record: dict[str, otlp.Value] = {"slurm.state": "NODE_FAIL", "slurm.restarts": "0"}
+    of_slurm = [
+        Sent("slurm.phase.deferred", -50, -40, record, number=21),
+        Sent("slurm.phase.queued", -40, -10, record, number=22),
+        Sent("slurm.record.allocation", -10, 180, record, number=23),
+        Sent("slurm.job_setup", -10, 0, record, number=24),
+        Sent("slurm.record.extern", -10, 185, record, number=25),
+    ]
+    exports: list[tuple[dict[str, otlp.Value], list[Sent]]] = [
+        ({"slurm.job.id": "8041", "nemo.run.id": "r", "nv.dl.rank": 0}, LIFE[:-1]),
+        ({"slurm.job.id": "8041", "service.name": "slurm"}, of_slurm),
+    ]
+    for resource, spans in exports if trainer_first else reversed(exports):
+        assert _export(service, resource, spans) == ExportTraceServiceResponse()
+    job = service.get("/v1/jobs/slurm-8041")
+    (attempt,) = job["attempts"]
+    assert (attempt["launch"], attempt["outcome"], attempt["origin"]) == ("8041", "failed", "infra")
+    assert (job["queue_wait_seconds"], job["e2e_seconds"]) == (30.0, 190.0)
+    assert _categories(service, "slurm-8041") == {
+        "hardware_setup": 10.0,
+        "launcher_init": 60.0,
+        "effective_training": 80.0,
+        "checkpoint_blocking": 20.0,
+        "unattributed": 20.0,
+    }
+
+
 def test_bad_spans_are_counted_and_the_others_stand(service: Service) -> None:
     sent = otlp.request(JOB, LIFE)
     spans = sent.resource_spans[0].scope_spans[0].spans
