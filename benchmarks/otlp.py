@@ -138,9 +138,9 @@ def _project(store: Store) -> int:
         )
     )
     with store.reading() as conn:
-        found = find_key(conn, key)
-    assert found is not None
-    return found.project_id
+        stored = find_key(conn, key)
+    assert stored is not None
+    return stored.project_id
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
     )
     write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
     receipt = await asyncio.wrap_future(state.store.submit(write))
-    if (receipt.verdicts.marked or receipt.said.marked) and state.worker is not None:
+    if (receipt.verdicts.marked or receipt.facts.marked) and state.worker is not None:
         state.worker.wake()
     _count(request, receipt, now_us)
     rejected = sum(receipt.rejected.values())
@@ -142,8 +142,8 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
 
 def _count(request: Request, receipt: Receipt, now_us: int) -> None:
     request.state.own.count_events(
-        (*receipt.verdicts.accepted_at, *receipt.said.accepted_at),
-        duplicate=receipt.verdicts.duplicate + receipt.said.duplicate,
+        (*receipt.verdicts.accepted_at, *receipt.facts.accepted_at),
+        duplicate=receipt.verdicts.duplicate + receipt.facts.duplicate,
         rejected=[error.code for error in receipt.verdicts.errors],
         now_us=now_us,
         history=False,

@@ -15,6 +15,7 @@ from ett_service.ingest.otlp.identity import (
     job_facts,
     names_more,
     number_of,
+    text_of,
     value_of,
     word_of,
 )
@@ -25,8 +26,8 @@ from ett_service.ingest.otlp.mapping import (
     SLURM_OUTCOMES,
     Fact,
     Meaning,
+    as_word,
     meaning_of,
-    stage_named,
 )
 from ett_service.ingest.otlp.spans import Attributes, ResourceSpans, Span
 from ett_service.ingest.wire import MAX_INTEGER
@@ -102,12 +103,12 @@ def _meaning(span: Span) -> Meaning:
         return named
     if (phase := value_of("phase", attributes)) is not None:
         stage = word_of("stage", attributes)
-        own = None if stage is None else stage_named(stage)
+        own = None if stage is None else as_word(stage)
         # The wire refuses a phase that does not exist.
         return Meaning(phase, own, owns=own is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
     bucket = BUCKETS.get(str(value_of("bucket", attributes)))
     if bucket is not None:
-        return Meaning(bucket, named.stage or stage_named(span.name), owns=True)
+        return Meaning(bucket, named.stage or as_word(span.name), owns=True)
     return named
 
 
@@ -182,13 +183,13 @@ def _evidence(span: Span) -> Members:
     exception: Attributes = span.exception or {}
     evidence: Members = {
         "exception": word_of("exception", exception),
-        "message": word_of("message", exception) or word_of("worker_state", span.attributes),
+        "message": text_of("message", exception) or text_of("worker_state", span.attributes),
         "scheduler_state": word_of("slurm_state", span.attributes),
     }
     return {member: text for member, text in evidence.items() if text is not None}
 
 
-def said_by(speaker: Speaker, first: str, first_begun: str | None) -> Iterator[Members]:
+def process_facts(speaker: Speaker, first: str, first_begun: str | None) -> Iterator[Members]:
     """Return what *speaker*'s process says of its job and its attempt.
 
     It is dated by the *first* instant of its events, and by the first outside ``queued``. The ids

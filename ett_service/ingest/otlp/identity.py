@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ett_service.ingest.otlp.mapping import ATTRIBUTES
+from ett_service.ingest.otlp.mapping import ATTRIBUTES, as_word
 from ett_service.ingest.otlp.spans import Attributes, Value
 
 Members: TypeAlias = dict[str, Any]
@@ -14,7 +14,7 @@ Members: TypeAlias = dict[str, Any]
 _OF_A_SPAN = frozenset(
     name for member in ("job", "launch", "attempt", "cycle", "rank") for name in ATTRIBUTES[member]
 )
-_LONGEST_WORD = 256
+_LONGEST_TEXT = 2000
 _LONGEST_LAUNCH = 100
 _MOST_ORDINAL = 2**31 - 1
 _MOST_MACHINES = 1_000_000
@@ -36,9 +36,15 @@ def value_of(member: str, *sources: Attributes) -> Value | None:
 
 
 def word_of(member: str, *sources: Attributes) -> str | None:
-    """Return it as a word, cut to what a member of an event can have."""
+    """Return it as a member of an event can have it."""
     value = value_of(member, *sources)
-    return None if value is None else str(value)[:_LONGEST_WORD]
+    return None if value is None else as_word(str(value))
+
+
+def text_of(member: str, *sources: Attributes) -> str | None:
+    """Return it as a text that may be long, and have lines."""
+    value = value_of(member, *sources)
+    return None if value is None else str(value)[:_LONGEST_TEXT]
 
 
 def number_of(member: str, *sources: Attributes, most: int = _MOST_ORDINAL) -> int | None:
@@ -92,7 +98,8 @@ def _job(span: Attributes, resource: Attributes) -> str | None:
 def _producer(resource: Attributes) -> str:
     """Name one life of one process: an instance may keep its name across restarts."""
     parts = (value_of(member, resource) for member in ("instance", "life", "process"))
-    return ":".join(str(part) for part in parts if part is not None)[:_LONGEST_WORD]
+    named = ":".join(str(part) for part in parts if part is not None)
+    return as_word(named) if named else ""
 
 
 def job_facts(resource: Attributes) -> Members:

@@ -212,7 +212,7 @@ WANTED: Mapping[str, str] = {
 }
 """Every attribute that is read, by each of its spellings."""
 
-_LONGEST_STAGE = 256
+_LONGEST_WORD = 256
 _EXACT = {pattern: meaning for pattern, meaning in reversed(SPANS) if "*" not in pattern}
 _GLOBS = tuple(
     (re.compile(translate(pattern)), meaning) for pattern, meaning in SPANS if "*" in pattern
@@ -225,13 +225,13 @@ def meaning_of(name: str) -> Meaning:
     bare = name.removeprefix(PREFIX)
     meaning = _EXACT.get(bare) or next((row for glob, row in _GLOBS if glob.match(bare)), None)
     if meaning is None:
-        return Meaning(_LOOP, stage_named(name), mapped=False)
+        return Meaning(_LOOP, as_word(name), mapped=False)
     if meaning.stage != _LAST:
         return meaning
-    return Meaning(meaning.phase, stage_named(bare.rpartition(".")[2]), meaning.owns, meaning.facts)
+    return Meaning(meaning.phase, as_word(bare.rpartition(".")[2]), meaning.owns, meaning.facts)
 
 
-def stage_named(name: str) -> str:
-    """Return *name* as a stage can have it: printable, and not too long."""
+def as_word(name: str) -> str:
+    """Return *name* as members of events can have it: printable, not too long, not empty."""
     shown = "".join(each if each.isprintable() and each != "\ufffd" else "?" for each in name)
-    return shown[:_LONGEST_STAGE] or "unnamed"
+    return shown[:_LONGEST_WORD] or "unnamed"

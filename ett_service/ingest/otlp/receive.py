@@ -13,7 +13,7 @@ from ett_service.core.words import Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
 from ett_service.ingest.decode import Arrival, Batch, arrival, inflate, read_event
-from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, said_by
+from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
 from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
 from ett_service.ingest.refusals import BodyTooLarge, Code, Refusal, UnsupportedMedia
@@ -35,7 +35,7 @@ class Request:
 
     batch: Batch  #: the events of its spans
     spans: tuple[int, ...]  #: of each event, the place of its span
-    said: Batch  #: what the processes say of their jobs and attempts
+    facts: Batch  #: what the processes say of their jobs and attempts
     unread: tuple[Code, ...]  #: of the spans that cannot be read
     count: int  #: of all spans
     unmapped: int
@@ -47,7 +47,7 @@ class Receipt:
     """What became of a request's spans and of their events."""
 
     verdicts: Verdicts  #: of the events of spans
-    said: Verdicts
+    facts: Verdicts
     rejected: Mapping[str, int]  #: how many spans, by the code of what is wrong with them
 
 
@@ -84,7 +84,7 @@ def decode(body: bytes, headers: Mapping[str, str], *, now_us: int, limits: Limi
     return Request(
         batch=batch,
         spans=tuple(conversion.spans),
-        said=_read(_said(conversion, batch), frame),
+        facts=_read(_process_facts(conversion, batch), frame),
         unread=tuple(code for group in groups for code in group.refused),
         count=sum(len(group.spans) + len(group.refused) for group in groups),
         unmapped=conversion.unmapped,
@@ -104,19 +104,19 @@ def _read(events: Iterable[Members], frame: Frame) -> Batch:
     )
 
 
-def _said(conversion: Conversion, batch: Batch) -> list[Members]:
+def _process_facts(conversion: Conversion, batch: Batch) -> list[Members]:
     arrived = {each.index: each.event for each in batch.arrivals}
-    return [event for speaker in conversion.speakers for event in _said_once(speaker, arrived)]
+    return [event for speaker in conversion.speakers for event in _facts_of(speaker, arrived)]
 
 
-def _said_once(speaker: Speaker, arrived: Mapping[int, Event]) -> list[Members]:
+def _facts_of(speaker: Speaker, arrived: Mapping[int, Event]) -> list[Members]:
     events = [arrived[index] for index in speaker.events if index in arrived]
     firsts = [(_first(each), getattr(each, "phase", None) is Phase.QUEUED) for each in events]
     if not firsts:
         return []
     begun = min((first for first, is_queued in firsts if not is_queued), default=None)
     first_begun = None if begun is None else rfc3339(begun)
-    return list(said_by(speaker, rfc3339(min(firsts)[0]), first_begun))
+    return list(process_facts(speaker, rfc3339(min(firsts)[0]), first_begun))
 
 
 def _first(event: Event) -> int:
@@ -127,12 +127,12 @@ def accept(conn: Connection, request: Request, *, project_id: int, now_us: int) 
     """Keep what is new of *request*, in the caller's transaction."""
     batch = replace(request.batch, arrivals=_continued(conn, request.batch.arrivals, project_id))
     verdicts = batches.accept(conn, batch, project_id=project_id, now_us=now_us)
-    said = batches.accept(conn, request.said, project_id=project_id, now_us=now_us)
+    facts = batches.accept(conn, request.facts, project_id=project_id, now_us=now_us)
     wrong = {request.spans[each.index or 0]: each.code for each in verdicts.errors}
     rejected: Counter[str] = Counter([*wrong.values(), *request.unread])
     if request.nameless:
         rejected[NO_JOB] = request.nameless
-    return Receipt(verdicts, said, rejected)
+    return Receipt(verdicts, facts, rejected)
 
 
 def _continued(
@@ -143,14 +143,14 @@ def _continued(
     A span whose begin is stored from when it was open needs its end only, and one that is stored
     whole needs no begin.
     """
-    here = {(each.job, each.event.id) for each in arrivals}
     others = {_other(each) for each in arrivals if isinstance(each.event, SpanOver | PhaseStarted)}
-    known = known_ids(conn, project_id, others)
+    stored = known_ids(conn, project_id, others)
+    stored_or_here = stored | {(each.job, each.event.id) for each in arrivals}
     continued = []
     for each in arrivals:
-        if isinstance(each.event, SpanOver) and _other(each) in known:
+        if isinstance(each.event, SpanOver) and _other(each) in stored:
             continued.append(_ended(each, each.event))
-        elif not (isinstance(each.event, PhaseStarted) and _other(each) in known | here):
+        elif not (isinstance(each.event, PhaseStarted) and _other(each) in stored_or_here):
             continued.append(each)
     return tuple(continued)
 

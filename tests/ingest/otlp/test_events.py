@@ -85,6 +85,18 @@ def test_facts_are_cut_to_what_a_member_can_have() -> None:
     assert job_facts({"slurm.cluster.name": "c" * 300, "ett.team": ""}) == {"cluster": "c" * 256}
 
 
+def test_a_word_that_cannot_be_shown_is_mended_and_loses_no_span() -> None:
+    members = identity({}, {**JOB, "host.name": "n\x001", "service.instance.id": "i" * 999})
+    assert members == {"job": "llm-70b", "host": "n?1", "producer": "i" * 256}
+
+
+def test_a_message_keeps_its_lines() -> None:
+    span = Sent("rl.grpo.job", 0, 60, exception=("E", "line 1\nline 2" + "x" * 3000))
+    (ended,) = _converted(span)
+    assert ended["message"].startswith("line 1\nline 2x")
+    assert len(ended["message"]) == 2000
+
+
 def test_an_id_is_the_spans_with_a_word_for_what_is_said() -> None:
     (span, step) = _converted(Sent("dl.training.iter_block", 0, 10, {"dl.iteration": 4}))
     key = f"{1:032x}:{1:016x}"
@@ -126,12 +138,12 @@ def test_a_slurm_allocation_ends_as_its_state_says(state: str, outcome: str | No
         1,
         ":05.000000Z",
     )
-    told = [(end["outcome"], end["scheduler_state"]) for end in ends]
-    assert told == ([] if outcome is None else [(outcome, state)])
+    outcomes = [(end["outcome"], end["scheduler_state"]) for end in ends]
+    assert outcomes == ([] if outcome is None else [(outcome, state)])
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"),
+    ("outcome", "outcomes"),
     [
         ("completed", ["completed"]),
         ("peer_restart", ["failed"]),
@@ -139,9 +151,9 @@ def test_a_slurm_allocation_ends_as_its_state_says(state: str, outcome: str | No
         ("standby", []),
     ],
 )
-def test_a_cycle_ends_as_it_says(outcome: str, told: list[str]) -> None:
+def test_a_cycle_ends_as_it_says(outcome: str, outcomes: list[str]) -> None:
     span = Sent("nvrx.ftl.cycle", 0, 60, {"nvrx.cycle.outcome": outcome})
-    assert [event["outcome"] for event in _converted(span)] == told
+    assert [event["outcome"] for event in _converted(span)] == outcomes
 
 
 def test_a_run_that_raised_has_failed_and_keeps_its_exception() -> None:

@@ -10,8 +10,8 @@ from ett_service.ingest.otlp.mapping import (
     SPANS,
     WANTED,
     Fact,
+    as_word,
     meaning_of,
-    stage_named,
 )
 
 OWNING = {
@@ -90,4 +90,4 @@ def test_a_step_is_read_of_passes_and_iterations() -> None:
     [("", "unnamed"), ("a\x00b\u202e", "a?b?"), ("x" * 300, "x" * 256), ("größe", "größe")],
 )
 def test_a_stage_can_be_shown(name: str, stage: str) -> None:
-    assert stage_named(name) == stage
+    assert as_word(name) == stage
