@@ -1,16 +1,16 @@
 """Spans as OTLP/HTTP carries them, in protobuf and in JSON, reduced to what is read of them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from google.protobuf.message import DecodeError
 from msgspec import Raw, Struct
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from ett_service.ingest.decode import cut_deep
@@ -25,6 +25,17 @@ _TRACE_BYTES, _SPAN_BYTES = 16, 8
 _ERROR = trace_pb2.Status.STATUS_CODE_ERROR
 _EXCEPTION = "exception"
 _NS = 1000
+_MALFORMED = "The body is not an ExportTraceServiceRequest."
+
+#: Fields: of a request its groups, and of a group its resource, are the first; of a group its
+#: scopes, and of a scope its spans, are the second.
+_RESOURCE, _INNER = 1, 2
+_DELIMITED = 2
+_LONGEST_VARINT = 10
+#: A span may come in a group and a scope of its own, with a resource.
+_MESSAGES_A_SPAN = 4
+#: As much as a long traceback and all attributes that an SDK allows by default.
+_MOST_SPAN_BYTES = 256 << 10
 
 
 class Span(NamedTuple):
@@ -51,23 +62,100 @@ class ResourceSpans:
 def read_protobuf(body: bytes, most: int) -> list[ResourceSpans]:
     """Read a request of up to *most* spans.
 
+    Its outer messages are walked and its spans parsed one by one, since a body of empty messages
+    takes a hundred times its size once it is parsed.
+
     Raises:
         MalformedBody: It is none.
         BodyTooLarge: It has more spans.
     """
-    try:
-        request = ExportTraceServiceRequest.FromString(body)
-    except DecodeError as error:
-        raise MalformedBody("The body is not an ExportTraceServiceRequest.") from error
-    groups = request.resource_spans
-    _limit((len(scope.spans) for group in groups for scope in group.scope_spans), most)
-    return [
-        _of_resource(
-            _from_protobuf(group.resource.attributes),
-            (_protobuf_span(span) for scope in group.scope_spans for span in scope.spans),
-        )
+    messages = count(1)
+    groups = [
+        _messages(group, messages, most)
+        for group in _messages(body, messages, most).get(_RESOURCE, ())
+    ]
+    spans = [
+        [
+            span
+            for scope in group.get(_INNER, ())
+            for span in _messages(scope, messages, most).get(_INNER, ())
+        ]
         for group in groups
     ]
+    _limit(map(len, spans), most)
+    return [
+        _of_resource(_resource(group.get(_RESOURCE, ())), map(_parsed_span, sent))
+        for group, sent in zip(groups, spans, strict=True)
+    ]
+
+
+def _messages(body: bytes, messages: Iterator[int], most: int) -> dict[int, list[bytes]]:
+    """Return what *body* holds of other messages, by their fields."""
+    fields: dict[int, list[bytes]] = {}
+    place = 0
+    while place < len(body):
+        key, place = _varint(body, place)
+        end = _end_of(key & 7, body, place)
+        if key & 7 == _DELIMITED:
+            length, place = _varint(body, place)
+            end = place + length
+            fields.setdefault(key >> 3, []).append(body[place:end])
+            if next(messages) > _MESSAGES_A_SPAN * most:
+                raise BodyTooLarge("spans", most)
+        if end > len(body):
+            raise MalformedBody(_MALFORMED)
+        place = end
+    return fields
+
+
+def _end_of(kind: int, body: bytes, place: int) -> int:
+    """Return where a value ends, of a *kind* other than what has a length."""
+    match kind:
+        case 0:
+            return _varint(body, place)[1]
+        case 1:
+            return place + 8
+        case 2:
+            return place
+        case 5:
+            return place + 4
+        case _:
+            raise MalformedBody(_MALFORMED)
+
+
+def _varint(body: bytes, place: int) -> tuple[int, int]:
+    """Return the number at *place*, and where it ends."""
+    number = 0
+    for length, byte in enumerate(body[place : place + _LONGEST_VARINT]):
+        number |= (byte & 0x7F) << 7 * length
+        if not byte & 0x80:
+            return number, place + length + 1
+    raise MalformedBody(_MALFORMED)
+
+
+def _resource(sent: Sequence[bytes]) -> Attributes:
+    """Read the last of what was sent, as protobuf does where one is expected."""
+    if not sent:
+        return {}
+    if len(sent[-1]) > _MOST_SPAN_BYTES:
+        raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
+    resource = Resource()
+    try:
+        resource.ParseFromString(sent[-1])
+    except DecodeError as error:
+        raise MalformedBody(_MALFORMED) from error
+    return _from_protobuf(resource.attributes)
+
+
+def _parsed_span(body: bytes) -> Span | Code:
+    if len(body) > _MOST_SPAN_BYTES:
+        return Code.TOO_LARGE
+    span = trace_pb2.Span()
+    try:
+        span.ParseFromString(body)
+    except DecodeError:
+        return Code.WRONG_TYPE
+    return _protobuf_span(span)
 
 
 def _limit(counts: Iterable[int], most: int) -> None:
@@ -205,6 +293,8 @@ def _decoded(body: bytes) -> _Request:
 
 
 def _json_span(raw: bytes) -> Span | Code:
+    if len(raw) > _MOST_SPAN_BYTES:
+        return Code.TOO_LARGE
     try:
         return _checked(_SPAN.decode(raw))
     except RecursionError:

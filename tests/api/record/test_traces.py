@@ -310,6 +310,48 @@ def test_a_refused_request_is_answered_by_the_status_of_otlp(service: Service, c
         assert answer.content[2:].decode().isprintable()
 
 
+def _delimited(field: int, content: bytes) -> bytes:
+    length = len(content)
+    written = bytearray()
+    while length > 0x7F:
+        written.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes((field << 3 | 2, *written, length)) + content
+
+
+BOMBS = {
+    "groups": b"\x0a\x00" * 100_000,
+    "scopes": _delimited(1, b"\x12\x00" * 100_000),
+    "spans": _delimited(1, _delimited(2, b"\x12\x00" * 100_000)),
+    "attributes of a resource": _delimited(1, _delimited(1, b"\x0a\x00" * 150_000)),
+}
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("case", BOMBS)
+def test_empty_messages_are_refused_before_they_fill_the_memory(
+    service: Service, case: str
+) -> None:
+    headers = {**PROTOBUF, "Content-Encoding": "gzip"}
+    answer = service.client.post("/v1/traces", content=gzip.compress(BOMBS[case]), headers=headers)
+    assert answer.status_code == 413
+
+
+@ON_ONE_ENGINE
+def test_a_span_that_is_too_large_or_garbled_is_counted_and_the_others_stand(
+    service: Service,
+) -> None:
+    bomb = _delimited(2, b"\x4a\x00" * 150_000)
+    garbled = _delimited(2, b"\x0a\xff")
+    body = otlp.protobuf(JOB, LIFE) + _delimited(1, _delimited(2, bomb + garbled))
+    headers = {**PROTOBUF, "Content-Encoding": "gzip"}
+    answer = service.client.post("/v1/traces", content=gzip.compress(body), headers=headers)
+    partial = _read(answer.content).partial_success
+    assert (partial.rejected_spans, partial.error_message) == (2, "too_large: 1, wrong_type: 1")
+    service.settle()
+    assert _categories(service)["effective_training"] == 80.0
+
+
 @ON_ONE_ENGINE
 def test_a_key_that_may_not_write_is_refused_in_the_format_of_the_request(service: Service) -> None:
     body = otlp.protobuf(JOB, LIFE)
