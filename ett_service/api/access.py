@@ -118,6 +118,7 @@ class OwnMetrics:
         self._duplicates = self._counter("ett_ingest_events_duplicate_total")
         self._lag = self._histogram("ett_ingest_event_lag_seconds", _LAGS_S)
         self._last_event = self._gauge("ett_ingest_last_event_timestamp_seconds")
+        self._spans = self._counter("ett_otlp_spans_total")
         self._requests = self._counter("ett_http_requests_total")
         self._durations = self._histogram("ett_http_request_duration_seconds", _REQUESTS_S)
         self._collecting = self._gauge("ett_collector_duration_seconds")
@@ -129,6 +130,8 @@ class OwnMetrics:
             self._rejected.labels(code)
         for (source,) in _FAMILIES["ett_ingest_events_total"].initial:
             self._events.labels(source)
+        for (result,) in _FAMILIES["ett_otlp_spans_total"].initial:
+            self._spans.labels(result)
 
     def count_events(
         self,
@@ -151,6 +154,12 @@ class OwnMetrics:
         for at_us in instants:
             # The clock of a sender may be ahead, and the sum is a counter, which must not go down.
             self._lag.observe(max(0, now_us - at_us) / SECOND_US)
+
+    def count_spans(self, count: int, *, unmapped: int, rejected: int) -> None:
+        """Count the spans of one request; a rejected one may be unmapped, too."""
+        self._spans.labels("mapped").inc(max(0, count - unmapped - rejected))
+        self._spans.labels("unmapped").inc(unmapped)
+        self._spans.labels("rejected").inc(rejected)
 
     def count_request(self, method: str, route: str | None, status: int, seconds: float) -> None:
         """Count one request by the template of its *route*, None if no route matches."""

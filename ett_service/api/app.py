@@ -22,7 +22,7 @@ from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
-from ett_service.api.record import corrections, deletion, events, keys, markers
+from ett_service.api.record import corrections, deletion, events, keys, markers, traces
 from ett_service.api.regressions import comparison, mutes, power, triage
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
@@ -46,6 +46,7 @@ def _questions() -> list[APIRouter]:
 # A literal path comes before one with a parameter that would match it.
 ROUTERS = (
     events.router,
+    traces.router,
     jobs.router,
     events.job_router,
     timeline.router,

@@ -231,7 +231,7 @@ def _envelope(body: bytes) -> EventBatch:
     try:
         return _BATCH.decode(body)
     except RecursionError:
-        return _envelope(_cut_deep(body))
+        return _envelope(cut_deep(body))
     except msgspec.ValidationError as error:
         return _envelope_by_last_keys(body, error)
     except msgspec.DecodeError as error:
@@ -248,10 +248,10 @@ def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> Event
     except msgspec.DecodeError as malformed:
         raise MalformedBody("The body is not JSON.") from malformed
     except RecursionError:
-        return _envelope_by_last_keys(_cut_deep(body), error)
+        return _envelope_by_last_keys(cut_deep(body), error)
 
 
-def _cut_deep(body: bytes) -> bytes:
+def cut_deep(body: bytes) -> bytes:
     """Return *body* with 0 for what lies far too deep: its event is refused, others are read."""
     pieces: list[bytes] = []
     depth = start = 0

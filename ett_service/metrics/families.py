@@ -221,6 +221,9 @@ OWN: tuple[Family, ...] = (
     Family("ett_ingest_last_event_timestamp_seconds", Kind.GAUGE, (),
            "Time of the last event received, without history; before the first, the process's "
            "start."),
+    Family("ett_otlp_spans_total", Kind.COUNTER, ("result",),
+           "OpenTelemetry spans received, by whether the mapping names them.",
+           (("mapped",), ("unmapped",), ("rejected",))),
     Family("ett_http_requests_total", Kind.COUNTER, ("method", "route", "status"),
            "Requests answered, by route template."),
     Family("ett_http_request_duration_seconds", Kind.HISTOGRAM, ("route",),

@@ -18,6 +18,7 @@ from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders.clock import NOON
 from tests.builders.compiles import compiling_job
 from tests.builders.jobs import at, failing_job, wire_event
+from tests.builders.otlp import Sent, in_json
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.weeks import fleet
 
@@ -90,7 +91,13 @@ def record() -> Recorded:
         _operate(recorder)
         _refuse(recorder)
         _advise_on_compiles(recorder)
+        _export(recorder)
         return recorder.finished()
+
+
+def _export(recorder: Recording) -> None:
+    exported = in_json({"ett.job": "llm-7b"}, [Sent("nv.dl.training.startup", 0, 60)])
+    recorder.ask("accept_traces", "POST /v1/traces", exported)
 
 
 def _send(recorder: Recording) -> None:

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ett_service.core.events import EVENT_TYPES
+from tests.builders import otlp
+from tests.builders.otlp import Sent, numbered
 from tests.builders.servers.application import Service
 
 QUIET = settings(
@@ -120,6 +122,58 @@ def test_every_page_of_a_job_can_be_read_whatever_was_sent(
         assert service.client.get(f"/v1/fleet/{path}", params=query).status_code == 200
     assert service.client.get("/metrics").status_code == 200
     assert service.client.get("/v1/jobs").status_code == 200
+
+
+SPANS = otlp.protobuf({"ett.job": "llm-70b"}, numbered(*[Sent("dl.training.iter_block", 0, 9)] * 3))
+otlp_members = st.sampled_from(
+    ["traceId", "spanId", "name", "startTimeUnixNano", "endTimeUnixNano", "attributes", "status",
+     "events"]
+)  # fmt: skip
+named = st.sampled_from(
+    ["ett.job", "ett.phase", "ett.stage", "ett.step", "ett.outcome", "dl.rank", "rl.bucket",
+     "nemo.span.truncated", "slurm.job.id", "service.instance.id", "host.gpu.count"]
+)  # fmt: skip
+otlp_values = st.builds(
+    lambda kind, value: {kind: value},
+    st.sampled_from(["stringValue", "intValue", "doubleValue", "boolValue", "kvlistValue"]),
+    leaves,
+)
+otlp_attributes = st.lists(
+    st.builds(lambda key, value: {"key": key, "value": value}, named, otlp_values), max_size=3
+)
+
+
+def _export(service: Service, body: bytes, media: dict[str, str]) -> None:
+    answer = service.client.post("/v1/traces", content=body, headers=media)
+    assert answer.status_code in (200, 400, 413), answer.content
+
+
+@QUIET
+@given(otlp_attributes, otlp_attributes, st.dictionaries(otlp_members, values, max_size=2))
+def test_no_span_in_json_makes_it_fail(
+    service: Service,
+    of_resource: list[dict[str, Any]],
+    of_span: list[dict[str, Any]],
+    changes: dict[str, Any],
+) -> None:
+    sent = otlp.in_json({"ett.job": "llm-70b"}, [Sent("rl.grpo.step", 0, 9, {"rl.step": 2})])
+    (group,) = sent["resourceSpans"]
+    group["resource"]["attributes"] += of_resource
+    (span,) = group["scopeSpans"][0]["spans"]
+    span["attributes"] += of_span
+    span.update(changes)
+    _export(service, json.dumps(sent).encode(), otlp.JSON)
+    service.settle()
+
+
+@QUIET
+@given(st.integers(0, len(SPANS) - 1), st.binary(max_size=4))
+def test_no_change_of_a_span_in_protobuf_makes_it_fail(
+    service: Service, place: int, other: bytes
+) -> None:
+    _export(service, SPANS[:place] + other + SPANS[place + len(other) :], otlp.PROTOBUF)
+    _export(service, SPANS[:place], otlp.PROTOBUF)
+    service.settle()
 
 
 bodies = st.dictionaries(

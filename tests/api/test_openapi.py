@@ -9,8 +9,11 @@ import pytest
 from ett_service.api.openapi import description
 from ett_service.api.problems import MEDIA_TYPE
 
+OTLP_MEDIA = {"application/x-protobuf", "application/json"}  #: its errors are its own
+
 OPERATIONS = {
     "POST /v1/events": "accept_events",
+    "POST /v1/traces": "accept_traces",
     "GET /v1/jobs": "list_jobs",
     "GET /v1/jobs/{job}": "read_job",
     "GET /v1/jobs/{job}/ledger": "read_ledger",
@@ -118,7 +121,9 @@ def test_every_refusal_is_declared_as_a_problem(document: dict[str, Any]) -> Non
         }
         if name.partition(" ")[2].startswith("/v1"):
             assert {"401", "403", "422", "503"} <= refusals.keys()
-        if name != "GET /readyz":
+        if name == "POST /v1/traces":
+            assert all(set(each["content"]) == OTLP_MEDIA for each in refusals.values())
+        elif name != "GET /readyz":
             assert all(list(refusal["content"]) == [MEDIA_TYPE] for refusal in refusals.values())
 
 

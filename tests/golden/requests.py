@@ -159,6 +159,8 @@ REFUSED: Sequence[tuple[str, str, object, Mapping[str, str]]] = (
     ("POST", "/v1/events", {"events": [{"type": "progress", "job": "a/b", "at": 5}]}, {}),
     ("POST", "/v1/events", {"events": [{"type": "dance", "job": "a", "at": "yesterday"}]}, {}),
     ("POST", "/v1/events", {"events": [{"type": "heartbeat", "job": "a", "colour": 1}]}, {}),
+    ("POST", "/v1/traces", b"{", {}),
+    ("POST", "/v1/traces", {"resourceSpans": 1}, {}),
     ("POST", "/v1/markers", {"at": "2026-03-01T00:00:00Z", "kind": "party", "title": "x"}, {}),
     ("POST", "/v1/what-if", {"scenarios": []}, {}),
     ("POST", "/v1/keys", {"project": "research", "name": "x", "scopes": ["everything"]}, {}),

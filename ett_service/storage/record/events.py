@@ -63,6 +63,7 @@ Content = tuple[str, str]
 _CONTENTS = select(event.c.job, event.c.id, event.c.type, event.c.body).where(
     event.c.project_id == bindparam("project_id"), event.c.batch != bindparam("batch")
 )
+_IDS = select(event.c.job, event.c.id).where(event.c.project_id == bindparam("project_id"))
 _OFFSETS = select(producer.c.job, producer.c.producer, producer.c.offset_us).where(
     producer.c.project_id == bindparam("project_id")
 )
@@ -75,6 +76,12 @@ def known_contents(
     parameters = {"project_id": project_id, "batch": but_of_batch}
     rows = among_pairs(conn, _CONTENTS, (event.c.job, event.c.id), keys, parameters)
     return {(job, name): (kind, body) for job, name, kind, body in rows}
+
+
+def known_ids(conn: Connection, project_id: int, keys: Collection[Pair]) -> set[Pair]:
+    """Return those of *keys*, jobs and ids, by which an event is stored."""
+    rows = among_pairs(conn, _IDS, (event.c.job, event.c.id), keys, {"project_id": project_id})
+    return {(job, name) for job, name in rows}
 
 
 def known_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> dict[Pair, int]:

@@ -1,0 +1,349 @@
+"""Spans as OTLP/HTTP carries them, in protobuf and in JSON, reduced to what is read of them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from google.protobuf.message import DecodeError
+from msgspec import Raw, Struct
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1 import trace_pb2
+
+from ett_service.ingest.decode import cut_deep
+from ett_service.ingest.otlp.mapping import WANTED
+from ett_service.ingest.refusals import BodyTooLarge, Code, MalformedBody
+
+Value: TypeAlias = str | int | float | bool
+Attributes: TypeAlias = Mapping[str, Value]
+"""The attributes that are read, by their names without prefix."""
+
+_TRACE_BYTES, _SPAN_BYTES = 16, 8
+_ERROR = trace_pb2.Status.STATUS_CODE_ERROR
+_EXCEPTION = "exception"
+_NS = 1000
+_MALFORMED = "The body is not an ExportTraceServiceRequest."
+
+#: Fields: of a request its groups, and of a group its resource, are the first; of a group its
+#: scopes, and of a scope its spans, are the second.
+_RESOURCE, _INNER = 1, 2
+_DELIMITED = 2
+_LONGEST_VARINT = 10
+#: A span may come in a group and a scope of its own, with a resource.
+_MESSAGES_A_SPAN = 4
+#: As much as a long traceback and all attributes that an SDK allows by default.
+_MOST_SPAN_BYTES = 256 << 10
+
+
+class Span(NamedTuple):
+    """One span; instants are microseconds since the Unix epoch."""
+
+    key: str  #: trace and span id in hexadecimal, joined by a colon
+    name: str
+    start: int
+    end: int | None  #: None while it is open
+    attributes: Attributes
+    failed: bool = False
+    exception: Attributes | None = None  #: of the last one that it records, if it failed
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSpans:
+    """The spans of one process, and what is wrong with those that cannot be read."""
+
+    resource: Attributes
+    spans: tuple[Span, ...]
+    refused: tuple[Code, ...] = ()
+
+
+def read_protobuf(body: bytes, most: int) -> list[ResourceSpans]:
+    """Read a request of up to *most* spans.
+
+    Its outer messages are walked and its spans parsed one by one, since a body of empty messages
+    takes a hundred times its size once it is parsed.
+
+    Raises:
+        MalformedBody: It is none.
+        BodyTooLarge: It has more spans.
+    """
+    messages = count(1)
+    groups = [
+        _messages(group, messages, most)
+        for group in _messages(body, messages, most).get(_RESOURCE, ())
+    ]
+    spans = [
+        [
+            span
+            for scope in group.get(_INNER, ())
+            for span in _messages(scope, messages, most).get(_INNER, ())
+        ]
+        for group in groups
+    ]
+    _limit(map(len, spans), most)
+    return [
+        _of_resource(_resource(group.get(_RESOURCE, ())), map(_parsed_span, sent))
+        for group, sent in zip(groups, spans, strict=True)
+    ]
+
+
+def _messages(body: bytes, messages: Iterator[int], most: int) -> dict[int, list[bytes]]:
+    """Return what *body* holds of other messages, by their fields."""
+    fields: dict[int, list[bytes]] = {}
+    place = 0
+    while place < len(body):
+        key, place = _varint(body, place)
+        end = _end_of(key & 7, body, place)
+        if key & 7 == _DELIMITED:
+            length, place = _varint(body, place)
+            end = place + length
+            fields.setdefault(key >> 3, []).append(body[place:end])
+            if next(messages) > _MESSAGES_A_SPAN * most:
+                raise BodyTooLarge("spans", most)
+        if end > len(body):
+            raise MalformedBody(_MALFORMED)
+        place = end
+    return fields
+
+
+def _end_of(kind: int, body: bytes, place: int) -> int:
+    """Return where a value ends, of a *kind* other than what has a length."""
+    match kind:
+        case 0:
+            return _varint(body, place)[1]
+        case 1:
+            return place + 8
+        case 2:
+            return place
+        case 5:
+            return place + 4
+        case _:
+            raise MalformedBody(_MALFORMED)
+
+
+def _varint(body: bytes, place: int) -> tuple[int, int]:
+    """Return the number at *place*, and where it ends."""
+    number = 0
+    for length, byte in enumerate(body[place : place + _LONGEST_VARINT]):
+        number |= (byte & 0x7F) << 7 * length
+        if not byte & 0x80:
+            return number, place + length + 1
+    raise MalformedBody(_MALFORMED)
+
+
+def _resource(sent: Sequence[bytes]) -> Attributes:
+    """Read the last of what was sent, as protobuf does where one is expected."""
+    if not sent:
+        return {}
+    if len(sent[-1]) > _MOST_SPAN_BYTES:
+        raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
+    resource = Resource()
+    try:
+        resource.ParseFromString(sent[-1])
+    except DecodeError as error:
+        raise MalformedBody(_MALFORMED) from error
+    return _from_protobuf(resource.attributes)
+
+
+def _parsed_span(body: bytes) -> Span | Code:
+    if len(body) > _MOST_SPAN_BYTES:
+        return Code.TOO_LARGE
+    span = trace_pb2.Span()
+    try:
+        span.ParseFromString(body)
+    except DecodeError:
+        return Code.WRONG_TYPE
+    return _protobuf_span(span)
+
+
+def _limit(counts: Iterable[int], most: int) -> None:
+    if sum(counts) > most:
+        raise BodyTooLarge("spans", most)
+
+
+def _of_resource(resource: Attributes, spans: Iterable[Span | Code]) -> ResourceSpans:
+    read = tuple(spans)
+    return ResourceSpans(
+        resource,
+        tuple(span for span in read if isinstance(span, Span)),
+        tuple(code for code in read if isinstance(code, Code)),
+    )
+
+
+def _protobuf_span(span: trace_pb2.Span) -> Span | Code:
+    trace_id, span_id = span.trace_id, span.span_id
+    if len(trace_id) != _TRACE_BYTES or len(span_id) != _SPAN_BYTES:
+        return Code.BAD_ID
+    if not any(trace_id) or not any(span_id):
+        return Code.BAD_ID
+    start, end = span.start_time_unix_nano, span.end_time_unix_nano
+    if not start:
+        return Code.MISSING_MEMBER
+    key = f"{trace_id.hex()}:{span_id.hex()}"
+    attributes = _from_protobuf(span.attributes)
+    if span.status.code != _ERROR:
+        return Span(key, span.name, start // _NS, end // _NS or None, attributes)
+    exceptions = [each for each in span.events if each.name == _EXCEPTION]
+    exception = _from_protobuf(exceptions[-1].attributes) if exceptions else None
+    return Span(key, span.name, start // _NS, end // _NS or None, attributes, True, exception)
+
+
+def _from_protobuf(attributes: Iterable[KeyValue]) -> Attributes:
+    read: dict[str, Value] = {}
+    for each in attributes:
+        name = WANTED.get(each.key)
+        if name is None:
+            continue
+        kind = each.value.WhichOneof("value")
+        if kind in _SCALARS:
+            read[name] = getattr(each.value, kind)
+    return read
+
+
+_SCALARS = frozenset({"string_value", "int_value", "double_value", "bool_value"})
+
+
+class _Value(Struct, rename="camel"):
+    """One of them; in JSON an integer of 64 bits is a text, too."""
+
+    string_value: str | None = None
+    int_value: int | str | None = None
+    double_value: float | str | None = None
+    bool_value: bool | None = None
+
+
+class _Attribute(Struct):
+    key: str = ""
+    value: _Value | None = None
+
+
+class _Event(Struct):
+    name: str = ""
+    attributes: list[_Attribute] | None = None
+
+
+class _Status(Struct):
+    code: int | str | None = None
+
+
+class _Span(Struct, rename="camel"):
+    trace_id: str = ""
+    span_id: str = ""
+    name: str = ""
+    start_time_unix_nano: int | str = 0
+    end_time_unix_nano: int | str = 0
+    attributes: list[_Attribute] | None = None
+    status: _Status | None = None
+    events: list[_Event] | None = None
+
+
+class _Resource(Struct):
+    attributes: list[_Attribute] | None = None
+
+
+class _Scope(Struct):
+    spans: list[Raw] | None = None
+
+
+class _Group(Struct, rename="camel"):
+    resource: _Resource | None = None
+    scope_spans: list[_Scope] | None = None
+
+
+class _Request(Struct, rename="camel"):
+    resource_spans: list[_Group] | None = None
+
+
+_REQUEST = msgspec.json.Decoder(_Request)
+_SPAN = msgspec.json.Decoder(_Span)
+#: All zeros are no id.
+_TRACE_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _TRACE_BYTES}}}")
+_SPAN_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _SPAN_BYTES}}}")
+_MOST_NS = 2**64
+
+
+def read_json(body: bytes, most: int) -> list[ResourceSpans]:
+    """Read a request of up to *most* spans; ids are in hexadecimal, as OTLP has them in JSON.
+
+    Raises:
+        MalformedBody: It is none.
+        BodyTooLarge: It has more spans.
+    """
+    groups = _decoded(body).resource_spans or ()
+    scopes = [[scope.spans or () for scope in group.scope_spans or ()] for group in groups]
+    _limit((len(spans) for spans in chain.from_iterable(scopes)), most)
+    return [
+        _of_resource(
+            _from_json(group.resource.attributes if group.resource else None),
+            (_json_span(bytes(raw)) for raw in chain.from_iterable(spans)),
+        )
+        for group, spans in zip(groups, scopes, strict=True)
+    ]
+
+
+def _decoded(body: bytes) -> _Request:
+    try:
+        return _REQUEST.decode(body)
+    except RecursionError:
+        return _decoded(cut_deep(body))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedBody("The body is not an ExportTraceServiceRequest in JSON.") from error
+
+
+def _json_span(raw: bytes) -> Span | Code:
+    if len(raw) > _MOST_SPAN_BYTES:
+        return Code.TOO_LARGE
+    try:
+        return _checked(_SPAN.decode(raw))
+    except RecursionError:
+        return Code.TOO_DEEP
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        return Code.WRONG_TYPE
+
+
+def _checked(span: _Span) -> Span | Code:
+    """Raises ``ValueError`` for what is no time."""
+    start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
+    trace_id, span_id = span.trace_id.lower(), span.span_id.lower()
+    if not _TRACE_ID.fullmatch(trace_id) or not _SPAN_ID.fullmatch(span_id):
+        return Code.BAD_ID
+    if not start:
+        return Code.MISSING_MEMBER
+    attributes = _from_json(span.attributes)
+    key = f"{trace_id}:{span_id}"
+    return Span(key, span.name, start // _NS, end // _NS or None, attributes, *_failure(span))
+
+
+def _nanoseconds(value: int | str) -> int:
+    """Raises ``ValueError`` for what is no unsigned integer of 64 bits."""
+    nanoseconds = int(value) if isinstance(value, int) or value.isdecimal() else -1
+    if not 0 <= nanoseconds < _MOST_NS:
+        raise ValueError(value)
+    return nanoseconds
+
+
+def _failure(span: _Span) -> tuple[bool, Attributes | None]:
+    if span.status is None or span.status.code not in (_ERROR, "STATUS_CODE_ERROR"):
+        return False, None
+    exceptions = [each for each in span.events or () if each.name == _EXCEPTION]
+    return True, _from_json(exceptions[-1].attributes) if exceptions else None
+
+
+def _from_json(attributes: Iterable[_Attribute] | None) -> Attributes:
+    return dict(_read_attributes(attributes or ()))
+
+
+def _read_attributes(attributes: Iterable[_Attribute]) -> Iterator[tuple[str, Value]]:
+    for each in attributes:
+        name = WANTED.get(each.key)
+        if name is None or each.value is None:
+            continue
+        sent: tuple[Any, ...] = (
+            each.value.string_value,
+            each.value.int_value,
+            each.value.double_value,
+            each.value.bool_value,
+        )
+        yield from ((name, value) for value in sent if value is not None)
