@@ -15,9 +15,10 @@ Wire = list[dict[str, Any]]
 
 
 def imported(*paths: Path, job: str | None = None) -> tuple[Wire, Report]:
-    """All events of the logs, and the report."""
-    events, report = read(paths, job)
-    return list(events), report
+    """All events of the logs, each id once, and the report."""
+    runs, report = read(paths, job)
+    by_id = {sent["id"]: sent for run in runs for sent in run.events}
+    return list(by_id.values()), report
 
 
 def ledgers(*paths: Path, job: str | None = None) -> dict[str, JobLedger]:

@@ -64,11 +64,14 @@ def test_the_output_of_the_whole_slurm_job_is_the_same_events(tmp_path: Path) ->
     assert content(whole) == content(tmp_path / "apart")
 
 
-def test_without_trial_numbers_the_order_in_time_counts_the_cycles(tmp_path: Path) -> None:
-    written(tmp_path, DLPAL, *run_lines(200), name="result_0.txt")
-    written(tmp_path, DLPAL, *run_lines(0), name="result_1.txt")
+def test_trials_without_numbers_are_told_apart_by_their_begin(tmp_path: Path) -> None:
+    later = written(tmp_path, DLPAL, *run_lines(200), name="result_0.txt")
+    first = written(tmp_path, DLPAL, *run_lines(0), name="result_1.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [START_S, START_S + 200]
+    at_once, _ = imported(tmp_path)
+    singly = [event for path in (later, first) for event in imported(path)[0]]
+    assert singly == at_once
 
 
 def test_copies_of_a_trial_are_one_run(tmp_path: Path) -> None:
@@ -76,14 +79,17 @@ def test_copies_of_a_trial_are_one_run(tmp_path: Path) -> None:
         written(tmp_path, DLPAL, *run_lines(0), name=f"result_{number}.txt")
     written(tmp_path, DLPAL, *run_lines(200), name="result_3.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [START_S, START_S + 200]
 
 
 def test_equal_trial_numbers_of_two_runs_do_not_make_them_one(tmp_path: Path) -> None:
     written(tmp_path, *trial(1, 0), name="result_0.txt")
     written(tmp_path, *trial(1, 200), name="result_1.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, START_S + 200]
+    assert imported(tmp_path)[1].notes == [
+        f"{tmp_path / 'result_1.txt'}: trial 1 of its allocation was run before"
+    ]
 
 
 def test_two_benchmarks_of_one_allocation_are_two_jobs(tmp_path: Path) -> None:

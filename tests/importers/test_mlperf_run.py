@@ -136,7 +136,7 @@ def test_trials_of_one_allocation_tell_no_steps_for_none_is_done_again(tmp_path:
 
     assert progressed(*first, *RUN, folder=tmp_path) == []
     wire, _ = imported(written(tmp_path, *first, *RUN))
-    (loop,) = [event for event in wire if event.get("phase") == "train_loop"]
+    _, loop = [event for event in wire if event.get("phase") == "train_loop"]
     assert loop["attributes"] == {"step": 20, "samples": 160}
 
 
