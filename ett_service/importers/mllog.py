@@ -48,6 +48,12 @@ _ASKED: Final = frozenset(
 """Keys whose first value is kept."""
 
 _EDGES: Final = frozenset({"init_start", "run_start", "run_stop"})
+_TRAINING: Final = frozenset(
+    {"block_start", "block_stop", "epoch_start", "epoch_stop", "tracked_stats"}
+)
+TRAINING: Final = "training"
+"""The key under which the instants of all records of training are kept."""
+
 _PLACED: Final = _EDGES | {"eval_start", "eval_stop"}
 _NUMBERS: Final = ("epoch_num", "samples_count", "step_num")
 
@@ -167,8 +173,11 @@ class Log:
 
     def _take_instant(self, record: Record, at: Moment) -> None:
         self.first = self.first or at
-        for key in ("", record.key) if record.key in _EDGES else ("",):
-            self._extend(key, at)
+        self._extend("", at)
+        if record.key in _EDGES:
+            self._extend(record.key, at)
+        elif record.key in _TRAINING:
+            self._extend(TRAINING, at)
         if record.key in ("eval_start", "eval_stop"):
             is_stop, number = record.key == "eval_stop", _number(record.metadata)
             self.evaluations.append(EvaluationEdge(at.at_us, is_stop, at.line, number))

@@ -11,7 +11,15 @@ from typing import Any, Final, NamedTuple
 
 from ett_service.core.intervals import rfc3339
 from ett_service.importers.importer import Fact, clean
-from ett_service.importers.mllog import LARGEST, Count, EvaluationEdge, Log, Moment, count_of
+from ett_service.importers.mllog import (
+    LARGEST,
+    TRAINING,
+    Count,
+    EvaluationEdge,
+    Log,
+    Moment,
+    count_of,
+)
 
 
 class Stretch(NamedTuple):
@@ -32,6 +40,7 @@ class Timeline:
     loop: Moment | None  #: the first ``run_start``
     first_stop: Moment | None  #: of the loop: the first ``run_stop``
     last_stop: Moment | None  #: and the last; where the launcher stopped without, the last record
+    trained: Moment | None  #: the last record of training
     has_outer_start: bool
     has_outer_stop: bool
 
@@ -64,6 +73,7 @@ def timeline(log: Log) -> Timeline | None:
         clipped(log.begins.get("init_start")),
         loop,
         *stops,
+        clipped(log.ends.get(TRAINING)),
         has_outer_start=log.outer_start is not None,
         has_outer_stop=log.outer_stop is not None,
     )
@@ -135,19 +145,30 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 
 def evaluation_spans(run: Timeline, evaluated: list[Stretch]) -> Iterator[Fact]:
-    """Evaluation inside the loop is a phase; outside it, a stage of the station it lies in."""
+    """Evaluation inside the loop is a phase; outside it, a stage of the station it lies in.
+
+    While the log has no end of the loop, evaluation after all training may lie outside it: some
+    benchmarks evaluate only then. It is left out until the log says, or trains on.
+    """
     if run.loop is None:
         return
     begin, loop, end = run.begin.at_us, run.loop.at_us, run.end.at_us
-    stop = end if run.last_stop is None else run.last_stop.at_us
-    parts = (
+    stop = run.last_stop or _surely_in_loop(run, evaluated) or run.loop
+    parts = [
         ({"phase": "launcher_init", "stage": "evaluation"}, (begin, loop)),
-        ({"phase": "evaluation"}, (loop, stop)),
-        ({"phase": "shutdown", "stage": "evaluation"}, (stop, end)),
-    )
+        ({"phase": "evaluation"}, (loop, stop.at_us)),
+    ]
+    if run.last_stop is not None:
+        parts.append(({"phase": "shutdown", "stage": "evaluation"}, (stop.at_us, end)))
     for what, (low, high) in parts:
         for start, stop_of_it, line in evaluated:
             yield from _span(what, Stretch(max(start, low), min(stop_of_it, high), line))
+
+
+def _surely_in_loop(run: Timeline, evaluated: list[Stretch]) -> Moment | None:
+    """The instant up to which an open log's evaluation is inside the loop."""
+    trains_on = evaluated and run.trained and run.trained.at_us >= evaluated[0].end
+    return run.end if trains_on else run.trained
 
 
 def _span(what: dict[str, Any], stretch: Stretch) -> Iterator[Fact]:
