@@ -5,8 +5,9 @@ import os
 import zlib
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from io import BufferedIOBase
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ett_service.core.errors import EttError
 from ett_service.importers.importer import Report
@@ -87,7 +88,7 @@ def lines_of(path: Path) -> Iterator[Line]:
         raise Unreadable(error.strerror or "cannot be read") from None
 
 
-def _pieces(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+def _pieces(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:
     number = 1
     while piece := file.readline(_LONGEST_LINE):
         yield number, piece

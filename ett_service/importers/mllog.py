@@ -184,8 +184,9 @@ class Log:
         samples = count_of(record.metadata.get("samples_count"))
         step = count_of(record.metadata.get("step_num"))
         if samples is not None or step is not None:
-            known = (-1 if each is None else each for each in (samples, step))
-            self._count(Count(at.at_us, *known, at.line))
+            unknown = -1
+            samples, step = (unknown if each is None else each for each in (samples, step))
+            self._count(Count(at.at_us, samples, step, at.line))
 
     def _extend(self, key: str, at: Moment) -> None:
         self.begins[key] = min(self.begins.get(key, at), at, key=lambda moment: moment.at_us)

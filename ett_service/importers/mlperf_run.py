@@ -62,17 +62,18 @@ def timeline(log: Log) -> Timeline | None:
         return at and Moment(min(max(at.at_us, begin.at_us), end.at_us), at.line)
 
     loop = clipped(log.begins.get("run_start"))
-    stops = [clipped(log.begins.get("run_stop")), clipped(log.ends.get("run_stop"))]
-    if None in stops and log.outer_stop is not None:
-        stops = [clipped(last)] * 2
-    if loop is not None:
-        stops = [stop and Moment(max(loop.at_us, stop.at_us), stop.line) for stop in stops]
+
+    def after_loop(at: Moment | None) -> Moment | None:
+        stop = clipped(at if at is not None or log.outer_stop is None else last)
+        return stop and Moment(max(stop.at_us, loop.at_us if loop else stop.at_us), stop.line)
+
     return Timeline(
         begin,
         end,
         clipped(log.begins.get("init_start")),
         loop,
-        *stops,
+        after_loop(log.begins.get("run_stop")),
+        after_loop(log.ends.get("run_stop")),
         clipped(log.ends.get(TRAINING)),
         has_outer_start=log.outer_start is not None,
         has_outer_stop=log.outer_stop is not None,

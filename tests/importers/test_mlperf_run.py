@@ -1,6 +1,7 @@
 """Where phases, evaluations and progress of one run lie."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -82,7 +83,8 @@ def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["epoch_num", "samples_count", "step_num"])
 def test_overlapping_evaluations_pair_by_their_number(tmp_path: Path, number: str) -> None:
-    first, second = {number: 1}, {number: 2.5}
+    first: dict[str, Any] = {number: 1}
+    second: dict[str, Any] = {number: 2.5}
     lines = (
         *without("eval_st"),
         line("eval_start", 40, **first),

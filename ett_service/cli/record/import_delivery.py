@@ -80,8 +80,8 @@ def _refusals(run: ImportedRun) -> list[tuple[Fact, str, str]]:
 
 def _reason(run: ImportedRun, fact: Fact, code: str, pointer: str) -> str:
     member = pointer.split("/", 3)[-1] or "event"
-    event = fact.event
-    return f"{run.path}:{fact.line}: {code} in {member} of a {event['type']} at {event['at']}"
+    kind, at = fact.event["type"], fact.event["start" if member == "start" else "at"]
+    return f"{run.path}:{fact.line}: {code} in {member} of a {kind} at {at}"
 
 
 class Delivery:

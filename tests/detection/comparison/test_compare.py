@@ -142,8 +142,8 @@ def restarted(place: int) -> list[Event]:
 def test_the_ratio_of_a_job_is_that_of_its_ledger_waits_included(
     store: Store, project_id: int
 ) -> None:
-    for place in range(2):
-        key = store_job(store, project_id, f"restarted-{place}", restarted(place))
+    (key, _) = (store_job(store, project_id, f"restarted-{place}", restarted(place))
+                for place in range(2))  # fmt: skip
     with store.reading() as conn:
         ratio = conn.execute(
             select(job_ledger.c.e2e_us, job_ledger.c.effective_us).where(
