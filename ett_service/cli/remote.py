@@ -67,12 +67,11 @@ def fetch(
 
     Raises what ``ask`` raises.
     """
-    url = (args.url or DEFAULT_URL).rstrip("/")
     written = urlencode(without_none(query or {}), doseq=True)
-    address = url + path + (f"?{written}" if written else "")
-    response = _exchange(method, address, args, body, timeout_s)
+    place = path + (f"?{written}" if written else "")
+    response = exchange(args, method, place, body, timeout_s=timeout_s)
     if response.status >= _REFUSED:
-        raise _refusal(response, args)
+        raise refusal(response, args)
     return response
 
 
@@ -121,7 +120,15 @@ def without_none(members: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _exchange(method: str, url: str, args: Namespace, body: object, timeout_s: float) -> Response:
+def exchange(
+    args: Namespace, method: str, path: str, body: object = None, *, timeout_s: float = _TIMEOUT_S
+) -> Response:
+    """Send one request and return the response, whatever its status.
+
+    Raises:
+        OutOfReach: where no answer came.
+    """
+    url = (args.url or DEFAULT_URL).rstrip("/") + path
     content = None if body is None else json.dumps(body).encode()
     headers = {} if body is None else {"Content-Type": "application/json"}
     try:
@@ -135,7 +142,8 @@ def _exchange(method: str, url: str, args: Namespace, body: object, timeout_s: f
         ) from error
 
 
-def _refusal(response: Response, args: Namespace) -> Failure:
+def refusal(response: Response, args: Namespace) -> Failure:
+    """Return the failure that a response of status 400 or more is, with what to try."""
     message = _message(response)
     if response.status == _NO_KEY:
         hint = "The server does not know this key. `ett keys list` shows the keys it has."

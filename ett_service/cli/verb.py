@@ -24,6 +24,7 @@ class Exit(IntEnum):
     GATE = 3  #: a gate was not met
     OUT_OF_REACH = 4  #: the server could not be reached
     NOT_ALLOWED = 5
+    UNDECIDED = 6  #: a gate could not decide
 
 
 class Failure(EttError):

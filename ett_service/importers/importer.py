@@ -1,4 +1,4 @@
-"""What every importer is: a function from paths to wire events and a report of what was read."""
+"""What every importer is: a function from paths to runs of wire events and a report of the rest."""
 
 import hashlib
 import json
@@ -6,26 +6,51 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 WireEvent = dict[str, Any]
 """An event as ``POST /v1/events`` takes it."""
 
 _SHOWN = 5
+_MOST_REMARKS = 1000
 _LONGEST_TEXT = 200
 _LONGEST_REMARK = 1000
 
 
+class Fact(NamedTuple):
+    """An event, and the line of its file that says so."""
+
+    event: WireEvent
+    line: int = 0  #: counted from 1; 0 where no line does
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedRun:
+    """All that a file says of one run. It is imported whole or not at all."""
+
+    path: Path
+    job: str
+    facts: tuple[Fact, ...]
+
+    @property
+    def events(self) -> list[WireEvent]:
+        """The events of the facts, in their order."""
+        return [fact.event for fact in self.facts]
+
+
 @dataclass(slots=True)
 class Report:
-    """What came of the files. It grows while the events are consumed."""
+    """What came of the files. It grows while the runs are consumed."""
 
     files: int = 0  #: in which something was found
     records: int = 0  #: that were read
     skipped: int = 0  #: lines that could not be read, and records without a usable instant
     first_skipped: list[str] = field(default_factory=list)  #: ``path:line: why``, a few
     unread: list[str] = field(default_factory=list)  #: ``path: why``, files that gave nothing
+    unfinished: list[str] = field(default_factory=list)  #: ``path: why``, runs to import later
+    refused: list[str] = field(default_factory=list)  #: ``path:line: why``, runs not to import
     notes: list[str] = field(default_factory=list)  #: what was read but could not be used
+    unlisted: int = 0  #: remarks beyond the first thousand of a kind
 
     def skip(self, path: Path, line: int, why: str) -> None:
         """Count a line that could not be read; lines count from 1."""
@@ -35,47 +60,61 @@ class Report:
 
     def miss(self, path: Path, why: str) -> None:
         """Name a file or folder that gave nothing."""
-        self.unread.append(clean(f"{path}: {why}", _LONGEST_REMARK))
+        self._remark(self.unread, f"{path}: {why}")
+
+    def postpone(self, path: Path, why: str) -> None:
+        """Name a run that cannot be imported yet."""
+        self._remark(self.unfinished, f"{path}: {why}")
+
+    def refuse(self, path: Path, line: int, why: str) -> None:
+        """Name a run that is not imported at all, and the line that is the reason."""
+        self._remark(self.refused, f"{path}:{line}: {why}")
 
     def note(self, path: Path, what: str) -> None:
         """Remark, once, on what was read but could not be used."""
-        remark = clean(f"{path}: {what}", _LONGEST_REMARK)
-        if remark not in self.notes:
-            self.notes.append(remark)
+        self._remark(self.notes, f"{path}: {what}")
+
+    def _remark(self, remarks: list[str], text: str) -> None:
+        remark = clean(text, _LONGEST_REMARK)
+        if len(remarks) >= _MOST_REMARKS:
+            self.unlisted += 1
+        elif remark not in remarks:
+            remarks.append(remark)
 
 
-Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[WireEvent], Report]]
-"""Paths, and a name if all of them are one job, to events and report.
+Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[ImportedRun], Report]]
+"""Paths, and a name if all of them are one job, to runs and report.
 
-Nothing is read before the first event is asked for. What files hold raises nothing; a path that
-cannot be read is named in the report.
+Nothing is read before the first run is asked for, and no more is held than the runs of one file.
+What files hold raises nothing; a path that cannot be read is named in the report.
 """
 
 
-def identified(source: str, events: Iterable[WireEvent]) -> Iterator[WireEvent]:
-    """Give each event an id made from its content, and pass on each id once.
+def identified(source: str, facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Give each event an id made from its content, and keep each id once.
 
     The same log imported again, from another folder or within a longer copy, is the same events.
     """
+    by_id: dict[str, Fact] = {}
+    for event, line in facts:
+        identity = f"{source}-{_digest(event).hexdigest()[:32]}"
+        by_id.setdefault(identity, Fact({"id": identity, **event}, line))
+    return tuple(by_id.values())
+
+
+def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
+    """Pass on each run once, wherever its copies lie."""
     seen = set()
-    for event in events:
-        content = json.dumps(event, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        identity = f"{source}-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
-        if identity not in seen:
-            seen.add(identity)
-            yield {"id": identity, **event}
+    for run in runs:
+        content = _digest(sorted(event["id"] for event in run.events)).digest()
+        if content not in seen:
+            seen.add(content)
+            yield run
 
 
-def batches(events: Iterable[WireEvent], most: int) -> Iterator[list[WireEvent]]:
-    """Cut the stream of events into lists of at most *most*."""
-    batch: list[WireEvent] = []
-    for event in events:
-        batch.append(event)
-        if len(batch) == most:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+def _digest(content: object) -> Any:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode())
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -1,28 +1,46 @@
-"""One MLPerf run as wire events: phases, evaluations, progress and its end."""
+"""One MLPerf run as wire events: phases, evaluations, progress and its end.
+
+A log may be imported while it grows. Stations are therefore sent by their edges, and an end only
+where the log has one: what a part of a log says, the whole log says, too.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.importer import WireEvent, clean
-from ett_service.importers.mllog import Log, Record
+from ett_service.importers.importer import Fact, clean
+from ett_service.importers.mllog import (
+    LARGEST,
+    TRAINING,
+    Count,
+    EvaluationEdge,
+    Log,
+    Moment,
+    count_of,
+)
 
-_LARGEST: Final = (1 << 53) - 1
 
-Interval = tuple[int, int]
-"""``[start, end)`` in microseconds since the epoch."""
+class Stretch(NamedTuple):
+    """``[start, end)`` in microseconds since the epoch, and the line that ends it."""
+
+    start: int
+    end: int
+    line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Where the phases of one run lie, in microseconds; what the log does not say is None."""
+    """Where the phases of one run lie; what the log does not say is None."""
 
-    begin: int
-    end: int
-    init: int | None  #: the first ``init_start``
-    loop: Interval | None
+    begin: Moment
+    end: Moment  #: the launcher's stop, else the last instant heard
+    init: Moment | None  #: the first ``init_start``
+    loop: Moment | None  #: the first ``run_start``
+    first_stop: Moment | None  #: of the loop: the first ``run_stop``
+    last_stop: Moment | None  #: and the last; where the launcher stopped without, the last record
+    trained: Moment | None  #: the last record of training
     has_outer_start: bool
     has_outer_stop: bool
 
@@ -33,102 +51,134 @@ def timeline(log: Log) -> Timeline | None:
     The launcher's window, where it is known, bounds everything: ranks' clocks and remarks made
     before it started the run do not stretch it.
     """
-    times = [record.at_us for record in log.records if record.at_us is not None]
-    begins = [log.outer_start_us] if log.outer_start_us is not None else times
-    if not begins:
+    begin = log.outer_start or log.begins.get("")
+    if begin is None:
         return None
-    begin = min(begins)
-    last = max([begin, *times])
-    end = last if log.outer_stop_us is None else max(begin, log.outer_stop_us)
+    last = max(begin, log.ends.get("", begin), key=lambda moment: moment.at_us)
+    end = last if log.outer_stop is None else log.outer_stop
+    end = Moment(max(begin.at_us, end.at_us), end.line)
 
-    def clipped(instants: list[int]) -> int | None:
-        return min(max(min(instants), begin), end) if instants else None
+    def clipped(at: Moment | None) -> Moment | None:
+        return at and Moment(min(max(at.at_us, begin.at_us), end.at_us), at.line)
 
-    loop_begin = clipped(log.times("run_start"))
-    loop = None
-    if loop_begin is not None:
-        stop = last if log.run_stop_us is None else log.run_stop_us
-        loop = (loop_begin, max(loop_begin, min(stop, end)))
+    loop = clipped(log.begins.get("run_start"))
+
+    def after_loop(at: Moment | None) -> Moment | None:
+        stop = clipped(at if at is not None or log.outer_stop is None else last)
+        return stop and Moment(max(stop.at_us, loop.at_us if loop else stop.at_us), stop.line)
+
     return Timeline(
         begin,
         end,
-        clipped(log.times("init_start")),
+        clipped(log.begins.get("init_start")),
         loop,
-        has_outer_start=log.outer_start_us is not None,
-        has_outer_stop=log.outer_stop_us is not None,
+        after_loop(log.begins.get("run_stop")),
+        after_loop(log.ends.get("run_stop")),
+        clipped(log.ends.get(TRAINING)),
+        has_outer_start=log.outer_start is not None,
+        has_outer_stop=log.outer_stop is not None,
     )
 
 
-def phase_spans(run: Timeline, done: dict[str, int]) -> Iterator[WireEvent]:
-    """The stations that the log bounds on both sides, or that the end of the run cut short.
+def phase_edges(run: Timeline, done: dict[str, int]) -> Iterator[Fact]:
+    """Begins and ends of the stations, as far as the log has them.
 
-    *done* is reported with the loop.
+    *done* is reported with the end of the loop.
     """
-    loop_begin = run.loop[0] if run.loop else run.end
-    if run.has_outer_start and (run.init is not None or run.loop is None):
-        setup_end = run.end if run.init is None else run.init
-        yield from _span({"phase": "hardware_setup"}, (run.begin, setup_end))
+    if run.has_outer_start and (run.init or (run.loop is None and run.has_outer_stop)):
+        yield from _station("hardware_setup", run.begin, run.init)
     if run.init is not None:
-        yield from _span({"phase": "launcher_init"}, (run.init, loop_begin))
-    if run.loop is not None:
-        attributes = {"attributes": done} if done else {}
-        yield from _span({"phase": "train_loop", **attributes}, run.loop)
-        if run.has_outer_stop:
-            yield from _span({"phase": "shutdown"}, (run.loop[1], run.end))
+        yield from _station("launcher_init", run.init, run.loop)
+    if run.loop is None:
+        return
+    attributes = {"attributes": done} if done else {}
+    yield from _station("train_loop", run.loop, run.first_stop, attributes)
+    if run.first_stop is not None and run.last_stop is not None:
+        last = Stretch(run.first_stop.at_us, *run.last_stop)
+        yield from _span({"phase": "train_loop", **attributes}, last)
+        if run.has_outer_stop and run.last_stop.at_us < run.end.at_us:
+            yield from _station("shutdown", run.last_stop, run.end)
 
 
-def evaluations(log: Log) -> tuple[list[Interval], int]:
+def _station(
+    phase: str, start: Moment, end: Moment | None, attributes: dict[str, Any] | None = None
+) -> Iterator[Fact]:
+    if end is None or start.at_us <= end.at_us:
+        began = {"type": "phase_started", "at": rfc3339(start.at_us), "phase": phase}
+        yield Fact(began, start.line)
+    if end is not None and start.at_us <= end.at_us:
+        ended = {"type": "phase_ended", "at": rfc3339(end.at_us), "phase": phase}
+        yield Fact({**ended, **(attributes or {})}, end.line)
+
+
+def evaluations(log: Log) -> tuple[list[Stretch], int]:
     """The union of all ``eval_start`` to ``eval_stop``, and how many starts have no stop.
 
-    Ranks evaluate at once, so a stop belongs to the latest start that is still open: where all
-    have both, the union is the time during which any of them evaluated.
+    Ranks evaluate at once, and evaluations may overlap. A stop belongs to the latest open start of
+    its own number, such as its epoch; without one to the latest open start: where all have both,
+    the union is the time during which any of them evaluated.
     """
-    edges = sorted(
-        (record.at_us, record.key == "eval_stop")
-        for record in log.records
-        if record.key in ("eval_start", "eval_stop") and record.at_us is not None
-    )
-    opened: list[int] = []
+    opened: list[EvaluationEdge] = []
     pairs = []
-    for at, is_stop in edges:
-        if not is_stop:
-            opened.append(at)
+    for edge in sorted(log.evaluations, key=lambda edge: edge[:3]):
+        if not edge.is_stop:
+            opened.append(edge)
         elif opened:
-            pairs.append((opened.pop(), at))
+            start = opened.pop(_partner(edge, opened))
+            pairs.append(Stretch(start.at_us, edge.at_us, edge.line))
     return _union(pairs), len(opened)
 
 
-def _union(intervals: Iterable[Interval]) -> list[Interval]:
-    union: list[Interval] = []
-    for start, end in sorted(intervals):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(union[-1][1], end))
+def _partner(stop: EvaluationEdge, opened: list[EvaluationEdge]) -> int:
+    alike = (place for place, start in enumerate(opened) if start.number == stop.number)
+    return max(alike, default=len(opened) - 1)
+
+
+def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
+    union: list[Stretch] = []
+    for each in sorted(stretches):
+        if union and each.start <= union[-1].end:
+            end, line = max(union[-1][1:], each[1:])
+            union[-1] = Stretch(union[-1].start, end, line)
         else:
-            union.append((start, end))
+            union.append(each)
     return union
 
 
-def evaluation_spans(run: Timeline, evaluated: list[Interval]) -> Iterator[WireEvent]:
-    """Evaluation inside the loop is a phase; outside it, a stage of the station it lies in."""
+def evaluation_spans(run: Timeline, evaluated: list[Stretch]) -> Iterator[Fact]:
+    """Evaluation inside the loop is a phase; outside it, a stage of the station it lies in.
+
+    While the log has no end of the loop, evaluation after all training may lie outside it: some
+    benchmarks evaluate only then. It is left out until the log says, or trains on.
+    """
     if run.loop is None:
         return
-    parts = (
-        ({"phase": "launcher_init", "stage": "evaluation"}, (run.begin, run.loop[0])),
-        ({"phase": "evaluation"}, run.loop),
-        ({"phase": "shutdown", "stage": "evaluation"}, (run.loop[1], run.end)),
-    )
+    begin, loop, end = run.begin.at_us, run.loop.at_us, run.end.at_us
+    stop = run.last_stop or _surely_in_loop(run, evaluated) or run.loop
+    parts = [
+        ({"phase": "launcher_init", "stage": "evaluation"}, (begin, loop)),
+        ({"phase": "evaluation"}, (loop, stop.at_us)),
+    ]
+    if run.last_stop is not None:
+        parts.append(({"phase": "shutdown", "stage": "evaluation"}, (stop.at_us, end)))
     for what, (low, high) in parts:
-        for start, end in evaluated:
-            yield from _span(what, (max(start, low), min(end, high)))
+        for start, stop_of_it, line in evaluated:
+            yield from _span(what, Stretch(max(start, low), min(stop_of_it, high), line))
 
 
-def _span(what: dict[str, Any], interval: Interval) -> Iterator[WireEvent]:
-    start, end = interval
+def _surely_in_loop(run: Timeline, evaluated: list[Stretch]) -> Moment | None:
+    """The instant up to which an open log's evaluation is inside the loop."""
+    trains_on = evaluated and run.trained and run.trained.at_us >= evaluated[0].end
+    return run.end if trains_on else run.trained
+
+
+def _span(what: dict[str, Any], stretch: Stretch) -> Iterator[Fact]:
+    start, end, line = stretch
     if start < end:
-        yield {"type": "span", "start": rfc3339(start), "at": rfc3339(end), **what}
+        yield Fact({"type": "span", "start": rfc3339(start), "at": rfc3339(end), **what}, line)
 
 
-def progress(run: Timeline, log: Log) -> Iterator[WireEvent]:
+def progress(run: Timeline, log: Log) -> Iterator[Fact]:
     """Steps and samples done, wherever a record of the loop says so.
 
     Every ``samples_count`` is a lower bound (some blocks give at their end the count of their
@@ -136,38 +186,28 @@ def progress(run: Timeline, log: Log) -> Iterator[WireEvent]:
     """
     if run.loop is None:
         return
-    batch = _count(log.value("global_batch_size"))
+    stop = run.end if run.last_stop is None else run.last_stop
+    batch = count_of(log.values.get("global_batch_size"))
     done = 0
-    timed = [(record.at_us, record) for record in log.records if record.at_us is not None]
-    for at, record in sorted(timed, key=lambda pair: pair[0]):
-        samples = samples_of(record, batch)
-        if samples is None or samples <= done or not run.loop[0] <= at <= run.loop[1]:
-            continue
-        done = samples
-        step = samples // batch if batch else samples
-        yield {"type": "progress", "at": rfc3339(at), "step": step, "samples": samples}
+    for count in log.progress():
+        samples = _samples(count, batch)
+        if samples > done and run.loop.at_us <= count.at_us <= stop.at_us:
+            done = samples
+            step = samples // batch if batch else samples
+            at = {"type": "progress", "at": rfc3339(count.at_us)}
+            yield Fact({**at, "step": step, "samples": samples}, count.line)
 
 
-def samples_of(record: Record, batch: int | None) -> int | None:
-    """How many samples the run had trained on when it wrote *record*, as far as that tells."""
-    samples = _count(record.metadata.get("samples_count"))
-    step = _count(record.metadata.get("step_num"))
-    if samples is None and step is not None and batch:
-        return min(step * batch, _LARGEST)
-    return samples
-
-
-def _count(value: object) -> int | None:
-    """A count as logs write it, an integer or ``1152.0``; None if it is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    # Its size first: what is not finite has no integer, and some integers are no float.
-    return int(value) if 0 <= value <= _LARGEST and value == int(value) else None
+def _samples(count: Count, batch: int | None) -> int:
+    """How many samples the run had trained on, as far as its record tells; else 0."""
+    if count.samples >= 0:
+        return count.samples
+    return min(count.step * batch, LARGEST) if batch else 0
 
 
 def samples_done(run: Timeline, log: Log) -> dict[str, int]:
     """Where progress got to by the end of the loop, empty if the log never says."""
-    totals = list(progress(run, log))
+    totals = [fact.event for fact in progress(run, log)]
     return {name: totals[-1][name] for name in ("step", "samples")} if totals else {}
 
 
@@ -183,6 +223,7 @@ _STATES = {
 _EXITED = re.compile(r"\btasks? [\d,-]+: (?:Exited with exit code (?P<code>\d{1,3})|(?P<word>\w+))")
 _SIGNALS = {"Killed": 9, "Aborted": 6, "Segmentation": 11, "Bus": 7}
 _TERMINATED = 143
+_GAVE_UP: Final = ("aborted", "abort")  #: it stopped by itself, before its quality target
 _RAISED = re.compile(r"^(?:\s*\d+:)?\s*(?:\[rank\d+\]:)?\s*[A-Za-z_.]*(?:Error|Exception): ")
 
 
@@ -194,7 +235,7 @@ def ending(log: Log, *, launcher_saw_it: bool) -> dict[str, Any] | None:
     status = _status(log)
     if status == "success":
         return {"outcome": "completed"}
-    if status == "aborted":
+    if status in _GAVE_UP:
         return {"outcome": "completed", "reason": "missed its quality target"}
     if status is not None:
         return {"outcome": "failed", "reason": clean(f"run_stop with status {status}")}
@@ -205,14 +246,17 @@ def ending(log: Log, *, launcher_saw_it: bool) -> dict[str, Any] | None:
     return None
 
 
+def is_over(log: Log) -> bool:
+    """Tell whether the log has the end of its run, and not only a line that speaks of an error."""
+    return log.outer_stop is not None or log.stop is not None or bool(_launcher_word(log.errors))
+
+
 def _status(log: Log) -> str | None:
     """What the last ``run_stop`` says; one without a word is taken for a success."""
-    stops = [record for record in log.records if record.key == "run_stop"]
-    if not stops:
+    if log.stop is None:
         return None
-    last = max(stops, key=lambda record: record.at_us or 0)
-    value = last.value if last.value in ("success", "aborted") else None
-    status = last.metadata.get("status") or value or log.value("status")
+    value = log.stop.value if log.stop.value in ("success", *_GAVE_UP) else None
+    status = log.stop.status or value or log.values.get("status")
     return status.lower() if isinstance(status, str) else "success"
 
 

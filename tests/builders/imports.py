@@ -15,15 +15,21 @@ Wire = list[dict[str, Any]]
 
 
 def imported(*paths: Path, job: str | None = None) -> tuple[Wire, Report]:
-    """All events of the logs, and the report."""
-    events, report = read(paths, job)
-    return list(events), report
+    """All events of the logs, each id once, and the report."""
+    runs, report = read(paths, job)
+    by_id = {sent["id"]: sent for run in runs for sent in run.events}
+    return list(by_id.values()), report
 
 
 def ledgers(*paths: Path, job: str | None = None) -> dict[str, JobLedger]:
     """The ledger of each job in the logs, a day after its last event."""
+    return ledgers_of(imported(*paths, job=job)[0])
+
+
+def ledgers_of(wire: Wire) -> dict[str, JobLedger]:
+    """The ledger of each job of the events, whose copies count once, a day after its last."""
     jobs: dict[str, Wire] = {}
-    for sent in imported(*paths, job=job)[0]:
+    for sent in {each["id"]: each for each in wire}.values():
         jobs.setdefault(sent["job"], []).append(sent)
     folded = {}
     for name, sent_of_job in jobs.items():

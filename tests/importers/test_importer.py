@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from ett_service.importers.importer import Report, batches, clean, identified
+from ett_service.importers.importer import (
+    Fact,
+    ImportedRun,
+    Report,
+    clean,
+    distinct,
+    identified,
+)
 
 
 def test_an_id_depends_on_content_alone_and_comes_once() -> None:
@@ -10,19 +17,22 @@ def test_an_id_depends_on_content_alone_and_comes_once() -> None:
     again = dict(reversed(event.items()))
     other = {**event, "job": "b"}
 
-    first, second = identified("log", [event, again, other])
+    first, second = identified("log", [Fact(event, 1), Fact(again, 2), Fact(other, 3)])
 
-    assert first["id"].startswith("log-")
-    assert first["id"] != second["id"]
-    assert (first["job"], second["job"]) == ("a", "b")
+    assert first.event["id"].startswith("log-")
+    assert first.event["id"] != second.event["id"]
+    assert (first.event["job"], second.event["job"]) == ("a", "b")
+    assert (first.line, second.line) == (1, 3)
 
 
-def test_batches_hold_everything_in_order() -> None:
-    events = [{"at": str(number)} for number in range(7)]
+def test_a_copy_of_a_run_is_passed_on_once() -> None:
+    facts = identified("log", [Fact({"type": "heartbeat"}, 1), Fact({"type": "job"}, 2)])
+    moved = tuple(Fact(fact.event, fact.line + 5) for fact in reversed(facts))
+    run = ImportedRun(Path("a"), "a", facts)
 
-    assert [len(batch) for batch in batches(events, 3)] == [3, 3, 1]
-    assert [event for batch in batches(events, 3) for event in batch] == events
-    assert list(batches([], 3)) == []
+    assert list(distinct([run, ImportedRun(Path("b"), "a", moved)])) == [run]
+    other = ImportedRun(Path("b"), "a", facts[:1])
+    assert list(distinct([run, other])) == [run, other]
 
 
 def test_text_of_a_log_loses_what_cannot_be_sent() -> None:
@@ -38,3 +48,13 @@ def test_a_report_counts_all_skipped_lines_and_shows_a_few() -> None:
     assert report.skipped == 8
     assert report.first_skipped[:2] == ["a.txt:1: cut", "a.txt:2: cut"]
     assert len(report.first_skipped) == 5
+
+
+def test_a_report_lists_a_thousand_remarks_of_a_kind_and_counts_the_rest() -> None:
+    report = Report()
+    for number in range(1002):
+        report.miss(Path(f"{number}.txt"), "not a plain file")
+    report.note(Path("a"), "odd")
+    report.note(Path("a"), "odd")
+
+    assert (len(report.unread), report.unlisted, report.notes) == (1000, 2, ["a: odd"])

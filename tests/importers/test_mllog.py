@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ett_service.importers.importer import Report
-from ett_service.importers.mllog import Log, read_logs
+from ett_service.importers.mllog import Log, Moment, Stop, read_logs
 from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
 
@@ -20,8 +20,8 @@ def test_a_clean_run_is_one_log_with_all_its_records(tmp_path: Path) -> None:
     (log,), report = read(tmp_path, *RUN)
 
     assert (report.records, report.skipped) == (14, 0)
-    assert log.outer_start_us == START_S * 1_000_000
-    assert log.outer_stop_us == (START_S + 100) * 1_000_000
+    assert log.outer_start == Moment(START_S * 1_000_000, 2)
+    assert log.outer_stop == Moment((START_S + 100) * 1_000_000, 16)
 
 
 def test_lines_that_are_cut_are_counted_and_shown_by_number(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_lines_that_are_cut_are_counted_and_shown_by_number(tmp_path: Path) -> N
         f"{path}:5: no JSON object after :::MLLOG",
         f"{path}:6: a record without a key",
     ]
-    assert len(log.records) == 14
+    assert log.records == 14
 
 
 def test_only_the_first_few_skipped_lines_are_shown(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_two_ranks_that_wrote_into_one_line_are_both_read(tmp_path: Path) -> Non
     both = line("init_start", 10) + line("init_start", 11, label="1: ")
     (log,), report = read(tmp_path, both, line("run_start", 20)[:40] + line("run_start", 21))
 
-    assert [record.key for record in log.records] == ["init_start", "init_start", "run_start"]
+    assert (log.records, log.begins["init_start"].line, log.begins["run_start"].line) == (3, 1, 2)
     assert report.skipped == 1
 
 
@@ -60,8 +60,8 @@ def test_invalid_utf8_costs_no_more_than_what_it_garbles(tmp_path: Path) -> None
     report = Report()
     (log,) = read_logs(path, report)
 
-    assert len(log.records) + report.skipped == 2
-    assert log.times("init_start")[0] == (START_S + 10) * 1_000_000
+    assert log.records + report.skipped == 2
+    assert log.begins["init_start"] == Moment((START_S + 10) * 1_000_000, 2)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_a_timestamp_that_says_nothing_leaves_what_the_record_says(
     (log,), report = read(tmp_path, *without("run_stop"), f"0: :::MLLOG {stop}")
 
     assert report.skipped == 1
-    assert log.times("run_stop") == []
-    assert log.records[-1].metadata == {"status": "aborted"}
+    assert "run_stop" not in log.begins
+    assert log.stop == Stop(0, "aborted", None)
 
 
 def test_deep_nesting_is_a_broken_line_and_no_more(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
 def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None:
     (log,), _ = read(tmp_path, f"+ echo 'RUNANDTIME_START {START_S}'", *RUN)
 
-    assert log.outer_start_us == START_S * 1_000_000
+    assert log.outer_start == Moment(START_S * 1_000_000, 1)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_the_traced_command_and_its_output_are_one_start(tmp_path: Path) -> None
 def test_the_allocation_is_known_from_any_of_the_launchers_lines(tmp_path: Path, line: str) -> None:
     (log,), _ = read(tmp_path, *RUN[:4], line, *RUN[4:])
 
-    assert log.slurm_id == "513"
+    assert log.allocation.slurm_id == "513"
 
 
 def test_the_output_of_a_whole_slurm_job_holds_a_run_for_each_trial(tmp_path: Path) -> None:
@@ -129,21 +129,21 @@ def test_the_output_of_a_whole_slurm_job_holds_a_run_for_each_trial(tmp_path: Pa
     )
 
     assert [log.trial for log in logs] == [(1, 2), (2, 2)]
-    assert [log.slurm_id for log in logs] == ["513", "513"]
-    assert [len(log.records) for log in logs] == [14, 14]
+    assert [log.allocation.slurm_id for log in logs] == ["513", "513"]
+    assert [log.records for log in logs] == [14, 14]
 
 
 def test_runs_written_one_after_another_are_told_apart_without_a_launcher(tmp_path: Path) -> None:
     logs, _ = read(tmp_path, *without("RUNANDTIME"), *without("RUNANDTIME", after=200))
 
-    assert [len(log.records) for log in logs] == [14, 14]
+    assert [log.records for log in logs] == [14, 14]
 
 
 def test_remarks_after_the_stop_are_no_run_of_their_own(tmp_path: Path) -> None:
     remarks = (line("submission_org", 95, "us"), line("status", 96, "success"))
     (log,), _ = read(tmp_path, *without("RUNANDTIME"), *remarks)
 
-    assert len(log.records) == 16
+    assert log.records == 16
 
 
 @settings(max_examples=200)
@@ -159,3 +159,23 @@ def test_no_garbage_anywhere_stops_the_reading(
 
     cut_or_garbled = garbage.count(b"\n") + len(garbage) + lost
     assert report.records >= 14 - 2 - cut_or_garbled
+
+
+def test_a_long_log_keeps_a_bounded_number_of_counts(tmp_path: Path) -> None:
+    report = Report()
+    steps = (line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(135_000))
+    (log,) = read_logs(written(tmp_path, *RUN, *steps), report)
+
+    assert len(log.progress()) < 1 << 17
+    assert log.progress()[-1].samples > 134_000
+    assert log.records == 14 + 135_000
+
+
+def test_a_number_that_the_file_does_not_end_yet_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "result_0.txt"
+    path.write_text("\n".join((*RUN[:5], "SLURM_JOB_ID 51")))
+    (log,) = read_logs(path, Report())
+    path.write_text("\n".join((*RUN[:5], f"RUNANDTIME_STOP {START_S}"[:-1])))
+    (cut,) = read_logs(path, Report())
+
+    assert (log.allocation.slurm_id, cut.outer_stop) == ("", None)

@@ -1,11 +1,14 @@
 """Runs, allocations and jobs; the facts beside them."""
 
+import gzip
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from ett_service.core.words import Category
+from ett_service.importers.mlperf import read
 from tests.builders.imports import imported, ledger, ledgers, seconds
 from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
@@ -64,11 +67,95 @@ def test_the_output_of_the_whole_slurm_job_is_the_same_events(tmp_path: Path) ->
     assert content(whole) == content(tmp_path / "apart")
 
 
-def test_without_trial_numbers_the_order_in_time_counts_the_cycles(tmp_path: Path) -> None:
-    written(tmp_path, DLPAL, *run_lines(200), name="result_0.txt")
-    written(tmp_path, DLPAL, *run_lines(0), name="result_1.txt")
+def test_trials_without_numbers_are_told_apart_by_their_begin(tmp_path: Path) -> None:
+    later = written(tmp_path, DLPAL, *run_lines(200), name="result_0.txt")
+    first = written(tmp_path, DLPAL, *run_lines(0), name="result_1.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [START_S, START_S + 200]
+    at_once, _ = imported(tmp_path)
+    singly = [event for path in (later, first) for event in imported(path)[0]]
+    assert singly == at_once
+
+
+def test_an_allocation_that_is_named_after_the_loop_began_names_no_run(tmp_path: Path) -> None:
+    killed = "0: slurmstepd: error: *** STEP 513.1 ON n1 CANCELLED AT 2025-04-21T14 ***"
+    path = written(tmp_path, *without("run_stop", "RUNANDTIME_STOP"), killed)
+
+    assert list(ledgers(path)) == ["llama2-2xBOX-20250421T185730.000Z"]
+
+
+def test_a_run_without_names_imported_alone_has_a_provisional_name(tmp_path: Path) -> None:
+    died = (f"RUNANDTIME_START {START_S + 200}", f"RUNANDTIME_STOP {START_S + 220}")
+    _, report = imported(written(tmp_path, *trial(2, 0, *died)))
+
+    assert "mlperf-9xBOX-slurm513, is provisional" in report.notes[0]
+
+
+def test_a_quoted_name_of_the_system_is_whole(tmp_path: Path) -> None:
+    quoted = ":::DLPAL /images/llm.sqsh 513 9 node[002-004] 'un known' '9x My BOX'"
+    wire, _ = imported(written(tmp_path, quoted, *without("submission_platform")))
+
+    assert (wire[0]["job"], wire[0]["cluster"]) == ("llama2-9x-My-BOX-slurm513", "9x My BOX")
+
+
+def test_times_in_seconds_are_refused_with_the_line(tmp_path: Path) -> None:
+    lines = [text.replace('000, "event_type', ', "event_type') for text in RUN]
+    path = written(tmp_path, *lines)
+    wire, report = imported(path)
+
+    assert wire == []
+    assert report.refused == [
+        f"{path}:6: time_ms is in seconds, not in milliseconds, so nothing of this run is imported"
+    ]
+    bare = written(tmp_path, *(text for text in lines if "RUNANDTIME" not in text))
+    assert len(imported(bare)[1].refused) == 1
+
+
+def test_a_packed_log_is_the_same_run_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, *RUN)
+    packed = tmp_path / "packed" / "result_0.txt.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    assert imported(packed.parent)[0] == imported(path)[0]
+    packed.write_bytes(packed.read_bytes()[:-10])
+    wire, report = imported(packed.parent)
+    assert wire == []
+    assert report.unread[0].startswith(f"{packed}: the gzip data is truncated or damaged")
+
+
+def test_each_event_names_the_line_that_says_it(tmp_path: Path) -> None:
+    runs, _ = read([written(tmp_path, *RUN)])
+    (run,) = runs
+    lines = {
+        (fact.event["type"], fact.event.get("phase"), fact.event["at"][17:19]): fact.line
+        for fact in run.facts
+    }
+
+    assert lines["phase_started", "train_loop", "00"] == 8
+    assert lines["phase_ended", "train_loop", "00"] == 15
+    assert lines["attempt_ended", None, "10"] == 16
+    assert all(lines.values())
+
+
+def test_memory_does_not_grow_with_the_tree_nor_much_with_a_log(tmp_path: Path) -> None:
+    steps = [line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(2000)]
+    for number in range(12):
+        folder = tmp_path / "many" / str(number % 3)
+        folder.mkdir(parents=True, exist_ok=True)
+        written(folder, *run_lines(number * 200), *steps, name=f"result_{number}.txt")
+    written(tmp_path / "many" / "0", *run_lines(0), *steps, name="result_00.txt")
+
+    def peak(*paths: Path) -> int:
+        tracemalloc.start()
+        for _ in read(paths)[0]:
+            pass
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    single = peak(tmp_path / "many" / "0" / "result_0.txt")
+    assert peak(tmp_path / "many") < 2 * single
 
 
 def test_copies_of_a_trial_are_one_run(tmp_path: Path) -> None:
@@ -76,14 +163,17 @@ def test_copies_of_a_trial_are_one_run(tmp_path: Path) -> None:
         written(tmp_path, DLPAL, *run_lines(0), name=f"result_{number}.txt")
     written(tmp_path, DLPAL, *run_lines(200), name="result_3.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [START_S, START_S + 200]
 
 
 def test_equal_trial_numbers_of_two_runs_do_not_make_them_one(tmp_path: Path) -> None:
     written(tmp_path, *trial(1, 0), name="result_0.txt")
     written(tmp_path, *trial(1, 200), name="result_1.txt")
 
-    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, 1]
+    assert [attempt.cycle for attempt in ledger(tmp_path).attempts] == [0, START_S + 200]
+    assert imported(tmp_path)[1].notes == [
+        f"{tmp_path / 'result_1.txt'}: trial 1 of its allocation was run before"
+    ]
 
 
 def test_two_benchmarks_of_one_allocation_are_two_jobs(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome
 from ett_service.importers.mlperf import read
+from tests.builders.imports import imported, ledgers
 from tests.builders.imports import ledger as only_ledger
-from tests.builders.imports import ledgers
 
 ROOT = Path(__file__).parents[2]
 CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf"
@@ -95,7 +95,7 @@ def test_trials_of_one_allocation_are_attempts_of_one_job(corpus: Path) -> None:
 
 
 def test_each_whole_system_reads_without_a_skipped_line(corpus: Path) -> None:
-    wire, report = read([corpus / "runs"])
+    wire, report = imported(corpus / "runs")
     jobs = {event["job"]: event for event in wire if event["type"] == "job"}
 
     assert (report.files, report.skipped, report.unread, report.notes) == (66, 0, [], [])
@@ -110,5 +110,5 @@ def test_the_same_files_again_are_the_same_events(corpus: Path, tmp_path: Path) 
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
 
-    assert list(read([folder])[0]) == list(read([copy])[0])
+    assert imported(folder)[0] == imported(copy)[0]
     assert list(read([folder, copy])[0]) == list(read([folder])[0])

@@ -57,6 +57,16 @@ def test_a_missed_quality_target_is_no_failure(tmp_path: Path) -> None:
     assert (attempt.outcome, attempt.reason) == ("completed", "missed its quality target")
 
 
+def test_abort_says_the_same_as_aborted(tmp_path: Path) -> None:
+    for lines in (
+        (line("run_stop", 90, status="abort"),),
+        (line("run_stop", 90, "abort"),),
+        (line("run_stop", 90), line("status", 91, "abort")),
+    ):
+        attempt = ended(tmp_path, *without("run_stop"), *lines)
+        assert (attempt.outcome, attempt.reason) == ("completed", "missed its quality target")
+
+
 def test_another_status_is_a_failure_with_that_reason(tmp_path: Path) -> None:
     attempt = ended(tmp_path, *without("run_stop"), line("run_stop", 90, status="Diverged\x07"))
 

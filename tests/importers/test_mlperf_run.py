@@ -1,12 +1,13 @@
 """Where phases, evaluations and progress of one run lie."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.imports import imported, ledger, seconds
+from tests.builders.imports import imported, ledger, ledgers_of, seconds
 from tests.builders.mllog import RUN, START_S, line, without, written
 
 WHOLE = {
@@ -80,6 +81,28 @@ def test_overlapping_evaluations_count_once(tmp_path: Path) -> None:
     assert len([event for event in imported(path)[0] if event.get("phase") == "evaluation"]) == 2
 
 
+@pytest.mark.parametrize("number", ["epoch_num", "samples_count", "step_num"])
+def test_overlapping_evaluations_pair_by_their_number(tmp_path: Path, number: str) -> None:
+    first: dict[str, Any] = {number: 1}
+    second: dict[str, Any] = {number: 2.5}
+    lines = (
+        *without("eval_st"),
+        line("eval_start", 40, **first),
+        line("eval_start", 50, **second),
+        line("eval_stop", 60, **first),
+    )
+    assert seconds(ledger(written(tmp_path, *lines)))["evaluation"] == 20
+
+    stopped = (*lines, line("eval_stop", 75, **second))
+    assert seconds(ledger(written(tmp_path, *stopped)))["evaluation"] == 35
+
+
+def test_a_stop_with_a_number_of_its_own_ends_the_latest_start(tmp_path: Path) -> None:
+    lines = (line("eval_start", 40, samples_count=8), line("eval_stop", 50, samples_count=16))
+
+    assert seconds(ledger(written(tmp_path, *without("eval_st"), *lines)))["evaluation"] == 10
+
+
 def test_a_start_without_stop_and_a_stop_without_start_own_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, *RUN, line("eval_stop", 40), line("eval_start", 70))
 
@@ -136,7 +159,7 @@ def test_trials_of_one_allocation_tell_no_steps_for_none_is_done_again(tmp_path:
 
     assert progressed(*first, *RUN, folder=tmp_path) == []
     wire, _ = imported(written(tmp_path, *first, *RUN))
-    (loop,) = [event for event in wire if event.get("phase") == "train_loop"]
+    _, loop = [event for event in wire if event.get("phase") == "train_loop"]
     assert loop["attributes"] == {"step": 20, "samples": 160}
 
 
@@ -156,3 +179,42 @@ def test_a_run_that_died_in_its_init_reached_no_loop(tmp_path: Path) -> None:
 
     assert seconds(folded) == {"hardware_setup": 10, "launcher_init": 30}
     assert folded.time_to_start_us is None
+
+
+OFFLINE = (
+    *without("eval_st", "run_stop", "RUNANDTIME_STOP"),
+    line("block_stop", 85, samples_count=160),
+    line("eval_start", 95),
+    line("eval_stop", 99),
+    line("run_stop", 90, status="success"),
+)
+"""A run that evaluates after its loop, and says only then when that ended."""
+
+
+@pytest.mark.parametrize("whole", [RUN, without("RUNANDTIME"), OFFLINE])
+def test_a_log_imported_while_it_grows_becomes_what_the_whole_log_says(
+    tmp_path: Path, whole: tuple[str, ...]
+) -> None:
+    text = "\n".join((*whole, ""))
+    log = tmp_path / "result_0.txt"
+    log.write_text(text)
+    expected, in_the_end = ledger(log), imported(log)[0]
+    heard = 0
+    for end in range(0, len(text), 37):
+        log.write_text(text[:end])
+        part, _ = imported(log)
+        heard += bool(part)
+
+        (job,) = ledgers_of([*part, *in_the_end]).values()
+        assert job.segments == expected.segments
+        assert job.attempts == expected.attempts
+    assert heard > 10
+
+
+def test_a_run_without_loop_and_end_is_imported_when_its_name_is_certain(tmp_path: Path) -> None:
+    wire, report = imported(written(tmp_path, *RUN[:6]))
+
+    assert (wire, report.files) == ([], 1)
+    assert "import it again when it is longer" in report.unfinished[0]
+    slurm = ":::DLPAL /images/llm.sqsh 513 2 node[1-2] 'unknown' 2xBOX"
+    assert imported(written(tmp_path, slurm, *RUN[:6]))[0]

@@ -127,7 +127,7 @@ class ComparedAnswer(ComputedAnswer):
 
 
 class UnlikeAnswer(Answer):
-    """A dimension in which the sets differ, and the most frequent value in each."""
+    """A dimension or label in which the sets differ, and the most frequent value in each."""
 
     dimension: str
     base: str = Field(description="Empty where unknown.")

@@ -2,12 +2,10 @@
 
 import json
 import sys
-import uuid
 from argparse import ArgumentParser, Namespace
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
 
@@ -17,30 +15,17 @@ from rich.text import Text
 
 from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
-from ett_service.cli.remote import ask
+from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
-from ett_service.importers.importer import Importer, Report, WireEvent, batches
+from ett_service.importers.importer import ImportedRun, Importer, Report
 
 FORMATS: Mapping[str, tuple[str, Importer]] = {
     "mlperf": ("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
 }
 """What each format is, and the function that reads it."""
 
-_BATCH = 500
 _PATIENCE_S = 1.0
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the events that were read."""
-
-    jobs: dict[str, None] = field(default_factory=dict)  #: names, in order of appearance
-    events: int = 0
-    accepted: int = 0
-    duplicate: int = 0
-    rejected: int = 0
-    codes: Counter[str] = field(default_factory=Counter)  #: why events were rejected
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -55,55 +40,58 @@ def _import(args: Namespace) -> None:
     """Read the logs, send what they say, and report what could not be read.
 
     Raises:
-        Failure: where nothing could be read, or the server refused an event.
+        Failure: where nothing could be read, or a run could not be imported as it is.
     """
     _, read = FORMATS[args.format]
-    events, report = read(args.paths, args.job)
+    runs, report = read(args.paths, args.job)
     tally = Tally()
     with _progress(report, tally):
-        for batch in batches(_counted(events, tally), _BATCH):
-            if args.dry_run:
-                for event in batch:
-                    print(json.dumps(event, ensure_ascii=False))
-            else:
-                _send(args, batch, tally)
-    _complain(report)
-    if not tally.events:
-        raise Failure("nothing could be read", "Check that the paths are logs of this format.")
-    if not args.dry_run:
+        if args.dry_run:
+            _print(runs, tally)
+        else:
+            _send(args, runs, tally)
+    _complain(report, tally)
+    refused = len(report.refused) + len(tally.refused)
+    if not args.dry_run and (tally.runs or refused):
         _summarize(args, report, tally)
-    if tally.rejected:
-        codes = ", ".join(f"{code} ({count})" for code, count in tally.codes.most_common())
+    if tally.broken:
         raise Failure(
-            f"the server refused {tally.rejected} events: {codes}", "The others are stored."
+            f"the server refused {tally.rejected} events: {_codes(tally)}",
+            "The others of these jobs are stored; `ett jobs delete NAME` removes them.",
         )
+    if refused:
+        stored = "The others are stored." if tally.runs else "Nothing was stored."
+        raise Failure(f"{refused} runs were not imported", stored)
+    if not tally.runs:
+        raise Failure("nothing could be read", "Check that the paths are logs of this format.")
 
 
-def _counted(events: Iterator[WireEvent], tally: Tally) -> Iterator[WireEvent]:
-    for event in events:
-        tally.events += 1
-        tally.jobs[event["job"]] = None
-        yield event
+def _print(runs: Iterator[ImportedRun], tally: Tally) -> None:
+    for run in runs:
+        for event in run.events if tally.take(run) else ():
+            print(json.dumps(event, ensure_ascii=False))
 
 
-def _send(args: Namespace, batch: list[WireEvent], tally: Tally) -> None:
-    body = {"batch_id": str(uuid.uuid4()), "history": True, "events": batch}
-    answer = ask(args, "/v1/events", method="POST", body=body)
-    try:
-        tally.accepted += answer["accepted"]
-        tally.duplicate += answer["duplicate"]
-        tally.rejected += answer["rejected"]
-        tally.codes.update(error["code"] for error in answer["errors"])
-    except (KeyError, TypeError):
-        raise Failure(
-            "the answer is not from an ett server",
-            "Check --url and ETT_URL. Importing again is safe: events keep their ids.",
-        ) from None
+def _send(args: Namespace, runs: Iterator[ImportedRun], tally: Tally) -> None:
+    delivery = Delivery(args, tally)
+    for run in runs:
+        if tally.take(run):
+            delivery.take(run)
+    delivery.finish()
 
 
-def _complain(report: Report) -> None:
-    """Say on standard error what was not read, and what was read but not used."""
-    lines = [*report.unread, *report.notes]
+def _codes(tally: Tally) -> str:
+    return ", ".join(f"{code} ({count})" for code, count in tally.codes.most_common())
+
+
+def _complain(report: Report, tally: Tally) -> None:
+    """Say on standard error what was not read, not imported, or read but not used."""
+    lines = [*report.unread, *report.unfinished, *report.notes]
+    lines += [f"{why}: its run is not imported" for why in tally.refused]
+    lines += report.refused
+    lines += [f"{why}: a part of job {job} is missing" for job, why in tally.broken.items()]
+    if report.unlisted:
+        lines += [f"{report.unlisted} more remarks of these kinds are not shown"]
     if report.skipped:
         lines += [f"{report.skipped} lines were skipped, the first of them:"]
         lines += [f"  {line}" for line in report.first_skipped]
@@ -113,7 +101,7 @@ def _complain(report: Report) -> None:
 
 def _summarize(args: Namespace, report: Report, tally: Tally) -> None:
     if args.json:
-        write_json({**asdict(report), **asdict(tally), "jobs": list(tally.jobs)})
+        write_json({**asdict(report), **tally.as_json()})
         return
     for job in tally.jobs:
         write_line(job)

@@ -4,6 +4,7 @@ import math
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator
+from enum import StrEnum, auto
 from typing import Any
 
 from ett_service.charts.units import NONE, count, percent, value
@@ -68,7 +69,8 @@ def _options(parser: ArgumentParser) -> None:
         "--fail-over",
         type=_factor,
         metavar="FACTOR",
-        help="exit 3 if a figure is significantly worse, and by more than this, such as 1.1",
+        help="exit 3 if a figure is significantly worse, and by more than this, such as 1.1, "
+        "and 6 if a figure has too few values to decide",
     )
     parser.add_argument(
         "--only",
@@ -98,31 +100,61 @@ def _compare(args: Namespace) -> Any:
     figures = answer["compared"]
     if args.only:
         figures = [figure for figure in figures if figure["figure"] in args.only]
-    return {**answer, "compared": figures}
+    return _with_gate({**answer, "compared": figures}, args)
 
 
-def _gate(answer: Answer, args: Namespace) -> Exit:
-    """Fail where a figure is too much worse, or where there is nothing to compare."""
-    gated = args.fail_over is not None
-    faults = 0
-    for fault in _faults(answer, args):
-        faults += 1
-        print(fault, file=sys.stderr)
-    return Exit.GATE if gated and faults else Exit.DONE
+class Gate(StrEnum):
+    """What became of a gate; the worst that holds."""
+
+    MET = auto()
+    UNDECIDED = auto()  #: too few values for at least one of its figures
+    FAILED = auto()
 
 
-def _faults(answer: Answer, args: Namespace) -> Iterator[str]:
-    figures = answer["compared"]
+_EXITS = {Gate.MET: Exit.DONE, Gate.UNDECIDED: Exit.UNDECIDED, Gate.FAILED: Exit.GATE}
+
+
+def _with_gate(answer: Answer, args: Namespace) -> Answer:
+    """Add the gate's result, and name on standard error what it rests on."""
+    faults = [*_missing(answer, args), *_worse(answer, args)]
+    undecided = list(_undecided(answer, args))
+    for line in (*faults, *undecided):
+        print(line, file=sys.stderr)
+    if args.fail_over is None:
+        return answer
+    gate = Gate.FAILED if faults else Gate.UNDECIDED if undecided else Gate.MET
+    return {**answer, "gate": gate.value}
+
+
+def _exit(answer: Answer, _args: Namespace) -> Exit:
+    return _EXITS[Gate(answer["gate"])] if "gate" in answer else Exit.DONE
+
+
+def _missing(answer: Answer, args: Namespace) -> Iterator[str]:
     for name in _SETS:
         if not answer[name]["attempts"]:
             yield f"The set {name} has no attempts."
-    for name in sorted(set(args.only or ()) - {figure["figure"] for figure in figures}):
+    for name in sorted(set(args.only or ()) - {figure["figure"] for figure in answer["compared"]}):
         yield f"Neither set has the figure {name}."
-    for figure in figures if args.fail_over is not None else ():
+
+
+def _worse(answer: Answer, args: Namespace) -> Iterator[str]:
+    for figure in answer["compared"] if args.fail_over is not None else ():
         factor = figure["worse_by"]
         if figure["outcome"] == "worse" and (factor or math.inf) > args.fail_over:
             shown = _factor_shown(factor)
             yield f"{figure['figure']} is worse by {shown}, over {args.fail_over:g}."
+
+
+def _undecided(answer: Answer, args: Namespace) -> Iterator[str]:
+    """Name the figures with too few values; one without any in either set asks for no decision."""
+    for figure in answer["compared"] if args.fail_over is not None else ():
+        base, other = figure["base"]["n"], figure["with"]["n"]
+        if figure["outcome"] == "too_few" and (base or other or args.only):
+            yield (
+                f"{figure['figure']} is undecided: {count(base)} and {count(other)} values are "
+                "too few."
+            )
 
 
 def _write(answer: Answer, _args: Namespace) -> None:
@@ -144,6 +176,8 @@ def _write(answer: Answer, _args: Namespace) -> None:
             "attempts)"
         )
     write_line(answer["note"])
+    if "gate" in answer:
+        write_line(f"Gate: {answer['gate']}")
 
 
 def _set(jobs: Answer) -> str:
@@ -167,5 +201,5 @@ ACT = Verb(
     options=(_options, project, server),
     run=_compare,
     write=_write,
-    exit_code=_gate,
+    exit_code=_exit,
 )

@@ -96,7 +96,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """A dimension in which the sets differ, and the value that most attempts of each have."""
+    """A dimension or label in which the sets differ, and the value that most of each have."""
 
     dimension: str
     base: str
@@ -252,7 +252,7 @@ def _unlike(base: SetFigures, other: SetFigures) -> tuple[Unlike, ...]:
     if not (base.attempts and other.attempts):
         return ()
     unlike = []
-    for name in base.makeup:
+    for name in sorted({*base.makeup, *other.makeup}):
         ours, theirs = base.makeup[name], other.makeup[name]
         apart = sum(
             abs(ours.get(value, 0) / base.attempts - theirs.get(value, 0) / other.attempts)

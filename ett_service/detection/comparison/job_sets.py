@@ -1,7 +1,8 @@
 """Sets of attempts to compare, and their figures."""
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
@@ -17,7 +18,12 @@ from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
 from ett_service.detection.sample import completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.observations import ObservedAttempt, ObservedJob, cohort_of
+from ett_service.storage.regressions.observations import (
+    ObservedAttempt,
+    ObservedJob,
+    ObservedWait,
+    cohort_of,
+)
 
 JOB = "job"
 NAMES = (*DIMENSIONS, JOB)
@@ -94,6 +100,7 @@ _METRICS = {
     Metric.CHECKPOINT_BLOCKING_SECONDS: "checkpoint_blocking",
     Metric.UNSAVED_SECONDS: "unsaved_training",
 }
+_FEW_JOBS = 2
 _UNATTRIBUTED = Category.UNATTRIBUTED.value
 
 
@@ -106,13 +113,14 @@ class SetFigures:
     durations_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     starts_us: list[dict[str, int]] = field(default_factory=list)
     """Of each attempt that reached a loop, the time before it by phase."""
-    ratios: list[float] = field(default_factory=list)  #: ETT% of each job's attempts
+    ratios: list[float] = field(default_factory=list)
+    """ETT% of each job, over its attempts in the set and the waits before each."""
     failures: int = 0
     gpu_hours: float = 0.0
     makeup: dict[str, dict[str, int]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(int))
     )
-    """Attempts by dimension and value."""
+    """Attempts by dimension or label, and value."""
 
 
 def measured(
@@ -133,6 +141,7 @@ def measured(
     for attempt, place in zip(attempts, chosen, strict=True):
         if place is not None:
             _count(figures[place], attempt, jobs[attempt.job])
+    _count_labels(conn, project_id, figures, attempts, chosen)
     several: dict[tuple[int, str], list[int]] = defaultdict(list)
     for value in completed(conn, project_id, span, jobs, attempts):
         counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
@@ -142,7 +151,7 @@ def measured(
         place = chosen[of_attempt]
         if place is not None:
             figures[place].durations_us[name].append(round(median(us)))
-    _add_ratios(figures, attempts, chosen)
+    _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span))
     return figures
 
 
@@ -191,20 +200,76 @@ def _count(figures: SetFigures, attempt: ObservedAttempt, job: ObservedJob) -> N
         figures.durations_us[ATTEMPT_START].append(us)
 
 
+def _count_labels(
+    conn: Connection,
+    project_id: int,
+    figures: Sequence[SetFigures],
+    attempts: Sequence[ObservedAttempt],
+    chosen: Sequence[int | None],
+) -> None:
+    """Count attempts by label; one that names each job, such as a run's id, tells no sets apart."""
+    jobs = {job for each in figures for job in each.jobs}
+    labels = dict(observations.labels(conn, project_id, jobs))
+    names = _shared(labels)
+    for attempt, place in zip(attempts, chosen, strict=True):
+        if place is not None:
+            of_job = labels.get(attempt.job, {})
+            for name, shown in names.items():
+                figures[place].makeup[shown][of_job.get(name, "")] += 1
+
+
+def _shared(labels: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the keys of labels, each with the name that no dimension has."""
+    jobs = Counter(name for of_job in labels.values() for name in of_job)
+    values = Counter(
+        name for name, _ in {pair for each in labels.values() for pair in each.items()}
+    )
+    taken = {*DIMENSIONS, "start"}
+    return {
+        name: f"label {name}" if name in taken else name
+        for name in sorted(jobs)
+        if values[name] < jobs[name] or len(labels) <= _FEW_JOBS
+    }
+
+
 def _name(subject: Subject) -> str:
     name = _METRICS.get(subject.metric, subject.phase)
     return f"{name}{STAGE_OF}{subject.stage}" if subject.stage else name
 
 
 def _add_ratios(
-    figures: Sequence[SetFigures], attempts: Sequence[ObservedAttempt], chosen: Sequence[int | None]
+    figures: Sequence[SetFigures],
+    attempts: Sequence[ObservedAttempt],
+    chosen: Sequence[int | None],
+    waits: Iterator[ObservedWait],
 ) -> None:
+    waited_us = _waited_us(attempts, waits)
     sums: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
     for attempt, place in zip(attempts, chosen, strict=True):
         if place is not None:
             job = sums[place, attempt.job]
             job[0] += attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
             job[1] += sum(attempt.categories_us.values())
+            job[1] += waited_us.get((attempt.job, attempt.number), 0)
     for (place, _), (effective, us) in sums.items():
         if us:
             figures[place].ratios.append(effective / us)
+
+
+def _waited_us(
+    attempts: Sequence[ObservedAttempt], waits: Iterator[ObservedWait]
+) -> dict[tuple[str, int], int]:
+    """Return the wait before each attempt; one that no attempt has ended yet is the last's.
+
+    So the time of a job's attempts is the job's E2E, as in its ledger.
+    """
+    of_job: dict[str, list[ObservedAttempt]] = defaultdict(list)
+    for attempt in sorted(attempts, key=lambda attempt: attempt.started_us):
+        of_job[attempt.job].append(attempt)
+    waited_us: dict[tuple[str, int], int] = defaultdict(int)
+    for wait in waits:
+        lives = of_job.get(wait.job)
+        if lives:
+            place = bisect_left(lives, wait.ended_us, key=lambda life: life.started_us)
+            waited_us[wait.job, lives[min(place, len(lives) - 1)].number] += wait.us
+    return waited_us

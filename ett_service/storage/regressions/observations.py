@@ -1,7 +1,7 @@
 """Observations of a project's attempts and time, for the search for regressions."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -130,6 +130,8 @@ class _JobResult(msgspec.Struct):
     runs: tuple[_RunResult, ...] = ()
 
 
+_JOBS_PER_QUERY = 500
+
 _attempt_result = msgspec.json.Decoder(_AttemptResult).decode
 _job_result = msgspec.json.Decoder(_JobResult).decode
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
@@ -239,6 +241,49 @@ def segments(
         )
     )  # fmt: skip
     return (ObservedSegment._make(row) for row in conn.execute(statement))
+
+
+class ObservedWait(NamedTuple):
+    """A stretch of a job's time between two of its attempts, or after the last."""
+
+    job: str
+    started_us: int
+    ended_us: int
+
+    @property
+    def us(self) -> int:
+        """Its length."""
+        return self.ended_us - self.started_us
+
+
+def waits(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedWait]:
+    """Yield the waits of no attempt that ended in the span, in order of job and time."""
+    statement: Select[Any] = (
+        select(*(segment.c[name] for name in ObservedWait._fields))
+        .where(
+            segment.c.project_id == project_id,
+            segment.c.number.is_(None),
+            segment.c.category == Category.RESTART_WAIT.value,
+            segment.c.ended_us >= span[0],
+            segment.c.ended_us <= span[1],
+        )
+        .order_by(segment.c.job, segment.c.started_us)
+    )
+    return (ObservedWait._make(row) for row in conn.execute(statement))
+
+
+def labels(
+    conn: Connection, project_id: int, jobs: Collection[str]
+) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the labels of each of the *jobs* that there are."""
+    names = sorted(jobs)
+    for start in range(0, len(names), _JOBS_PER_QUERY):
+        statement: Select[Any] = select(job_ledger.c.job, job_ledger.c.answer).where(
+            job_ledger.c.project_id == project_id,
+            job_ledger.c.job.in_(names[start : start + _JOBS_PER_QUERY]),
+        )
+        for job, answer in conn.execute(statement):
+            yield job, _job_result(answer).facts.labels
 
 
 def open_segments(conn: Connection, project_id: int, at_us: int) -> Iterator[ObservedSegment]:

@@ -72,6 +72,30 @@ def test_a_gate_on_a_figure_that_is_not_there_is_not_met(
     assert main(["regressions", "compare", *SETS, *only]) == 0
 
 
+def test_a_gate_that_cannot_decide_is_not_met_and_says_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    few = ["--with-from", "2026-01-20T07:00:00Z", "--with-to", "2026-01-20T08:00:00Z"]
+    gate = ["--only", "pt2_compile", "--fail-over", "1.1"]
+    assert main(["regressions", "compare", *SETS, *few, *gate]) == 6
+    printed = capsys.readouterr()
+    assert printed.err == "pt2_compile is undecided: 8 and 1 values are too few.\n"
+    assert printed.out.endswith("Gate: undecided\n")
+
+    assert main(["regressions", "compare", *SETS, *few, "--fail-over", "1.1"]) == 6
+    capsys.readouterr()
+    only = ["--only", "pt2_compile", "--only", "no_such", "--fail-over", "1.1", "--json"]
+    assert main(["regressions", "compare", *SETS, *few, *only]) == 3
+    assert json.loads(capsys.readouterr().out)["gate"] == "failed"
+
+
+def test_a_gate_that_is_met_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["regressions", "compare", *SETS, "--fail-over", "3"]) == 0
+    assert capsys.readouterr().out.endswith("Gate: met\n")
+    assert main(["regressions", "compare", *SETS]) == 0
+    assert "Gate:" not in capsys.readouterr().out
+
+
 def test_a_gate_on_a_set_without_attempts_is_not_met(capsys: pytest.CaptureFixture[str]) -> None:
     sets = ["--base", "code_version:1", "--with", "code_version:no-such"]
     assert main(["regressions", "compare", *sets]) == 0

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from sqlalchemy import select
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
 from ett_service.core.words import Outcome as Ended
@@ -23,6 +24,7 @@ from ett_service.detection.comparison.compare import (
 from ett_service.detection.comparison.job_sets import JobSet, SetFigures
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.schema import job_ledger
 from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.fleet import LATER, store_job
 from tests.builders.imports import imported
@@ -122,6 +124,55 @@ def test_sets_are_cut_down_by_name_and_time_and_the_second_takes_what_is_in_both
     nothing = compared(store, project_id, JobSet(jobs=("no",)), JobSet(jobs=("none",)))
     assert {each.ranked for each in nothing.compared} == {None}
     assert (nothing.start_shares, nothing.unlike) == ({}, ())
+
+
+def restarted(place: int) -> list[Event]:
+    """Return a job of two attempts, with two minutes between them and three hours of training."""
+    at = NOON + place * 10 * HOUR
+    again = at + 2 * HOUR + 2 * MINUTE
+    return [
+        event(JobFacts, at),
+        event(SpanOver, at + 2 * HOUR, start=at, phase=Phase.TRAIN_LOOP),
+        event(AttemptEnded, at + 2 * HOUR, cycle=0, outcome=Ended.FAILED),
+        event(SpanOver, again + HOUR, start=again, phase=Phase.TRAIN_LOOP, attempt=1),
+        event(AttemptEnded, again + HOUR, cycle=0, attempt=1, outcome=Ended.COMPLETED),
+    ]
+
+
+def test_the_ratio_of_a_job_is_that_of_its_ledger_waits_included(
+    store: Store, project_id: int
+) -> None:
+    (key, _) = (store_job(store, project_id, f"restarted-{place}", restarted(place))
+                for place in range(2))  # fmt: skip
+    with store.reading() as conn:
+        ratio = conn.execute(
+            select(job_ledger.c.e2e_us, job_ledger.c.effective_us).where(
+                job_ledger.c.job == key.job
+            )
+        ).one()
+
+    whole = by_name(compared(store, project_id, JobSet(jobs=("none",)), JobSet()))["ett_ratio"]
+    later = JobSet(from_us=NOON + 2 * HOUR, to_us=NOON + 3 * HOUR)
+    second = by_name(compared(store, project_id, JobSet(jobs=("none",)), later))["ett_ratio"]
+
+    assert whole.other.value == pytest.approx(ratio.effective_us / ratio.e2e_us, abs=1e-12)
+    assert whole.other.value == pytest.approx(180 / 182, abs=1e-12)
+    assert second.other.value == pytest.approx(60 / 62, abs=1e-12)
+
+
+def test_labels_that_differ_are_named_but_for_those_of_one_job_each(
+    store: Store, project_id: int
+) -> None:
+    for place in range(3):
+        for of in ("1", "2"):
+            labels = {"driver": f"55{of}", "run": f"{of}-{place}", "site": "north"}
+            job = [*run(place, of, 5), event(JobFacts, NOON, labels={**labels, "model": "x"})]
+            store_job(store, project_id, f"{of}-{place}", job)
+
+    unlike = compared(store, project_id, version("1"), version("2")).unlike
+
+    assert Unlike("driver", "551", "552", 1.0) in unlike
+    assert {each.dimension for each in unlike} == {"code_version", "hardware", "driver"}
 
 
 def test_few_values_show_nothing_and_say_so(store: Store, project_id: int) -> None:

@@ -1,0 +1,99 @@
+"""Files under paths, and their lines, of plain and of gzip files alike."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ett_service.core.errors import EttError
+from ett_service.importers.importer import Report
+
+_LONGEST_LINE: Final = 1 << 20
+_GZIP: Final = b"\x1f\x8b"
+
+
+class Unreadable(EttError):
+    """A file cannot be read to its end; the message says why."""
+
+
+class Line(NamedTuple):
+    """A line, or a piece of one that is too long."""
+
+    number: int  #: counted from 1
+    text: str
+    is_whole: bool  #: whether it ends with a line feed; the last one of a file may still grow
+
+
+def files_under(paths: Sequence[Path], patterns: Sequence[str], report: Report) -> Iterator[Path]:
+    """Yield files as they are, and those of folders whose names fit, folder by folder.
+
+    Folders that cannot be read, or hold nothing that fits, are named in the report.
+    """
+    for path in paths:
+        try:
+            is_folder = path.is_dir()
+        except OSError as error:
+            report.miss(path, error.strerror or "cannot be read")
+            continue
+        if is_folder:
+            yield from _of_folder(path, patterns, report)
+        else:
+            yield path
+
+
+def _of_folder(folder: Path, patterns: Sequence[str], report: Report) -> Iterator[Path]:
+    def name_unreadable(error: OSError) -> None:
+        report.miss(Path(error.filename), error.strerror or "cannot be read")
+
+    unread = len(report.unread)
+    is_empty = True
+    for place, folders, names in os.walk(folder, onerror=name_unreadable):
+        folders.sort()
+        for name in sorted(names):
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                continue
+            is_empty = False
+            path = Path(place, name)
+            if path.is_file():
+                yield path
+            else:
+                report.miss(path, "not a plain file")
+    if is_empty and len(report.unread) == unread:
+        report.miss(folder, f"no {patterns[0]} in it")
+
+
+def lines_of(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file; what is no text may be one without end and comes in pieces.
+
+    Raises:
+        Unreadable: where the file cannot be opened, or its gzip data is truncated or damaged.
+    """
+    number = 1
+    try:
+        with path.open("rb") as raw:
+            if raw.peek(2)[:2] == _GZIP:
+                with gzip.GzipFile(fileobj=raw) as file:
+                    for number, piece in _pieces(file):
+                        yield _line(number, piece)
+            else:
+                for number, piece in _pieces(raw):
+                    yield _line(number, piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise Unreadable(f"the gzip data is truncated or damaged after line {number}") from None
+    except OSError as error:
+        raise Unreadable(error.strerror or "cannot be read") from None
+
+
+def _pieces(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:
+    number = 1
+    while piece := file.readline(_LONGEST_LINE):
+        yield number, piece
+        number += piece.endswith(b"\n")
+
+
+def _line(number: int, piece: bytes) -> Line:
+    return Line(number, piece.decode("utf-8", "replace"), piece.endswith(b"\n"))
