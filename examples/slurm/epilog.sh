@@ -33,8 +33,8 @@ case $state in
 esac
 
 # Slurm's instants are whole seconds, rounded down: now is closer, unless this runs late.
-ended=$(instant)
-[ $(($(date +%s) - END)) -le 1 ] || ended=$(instant $((END + 1)))
+ended=$(instant now)
+[ $(($(date +%s) - END)) -le 1 ] || ended=$(instant "@$((END + 1))")
 
 id=slurm-$JOBID-$attempt
 whose="\"job\":$(quoted "$name"),\"launch\":\"$JOBID\",\"attempt\":$attempt"
@@ -43,7 +43,7 @@ ending="$ending,\"exit_code\":${EXITCODE%%:*}"
 [ "${EXITCODE##*:}" = 0 ] || ending="$ending,\"signal\":${EXITCODE##*:}"
 
 queued="{\"type\":\"span\",\"id\":\"$id-queued\",$whose,\"phase\":\"queued\",
-\"start\":\"$(instant "$SUBMIT")\",\"at\":\"$(instant "$START")\"}"
+\"start\":\"$(instant "@$SUBMIT")\",\"at\":\"$(instant "@$START")\"}"
 attempt_ended="{\"type\":\"attempt_ended\",\"id\":\"$id-ended\",$whose,$ending}"
 job_ended=
 if [ $outcome = completed ] && ! goes_on "$name"; then

@@ -19,9 +19,9 @@ member() {
     esac
 }
 
-# Print an instant with an offset, of seconds since 1970, or now.
+# Print an instant with an offset: now, or @ and seconds since 1970.
 instant() {
-    date -u -d "${1:+@}${1:-now}" +%Y-%m-%dT%H:%M:%S.%6NZ
+    date -u -d "$1" +%Y-%m-%dT%H:%M:%S.%6NZ
 }
 
 # Write a batch of events, and send it without anybody waiting for it.

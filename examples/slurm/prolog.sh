@@ -14,7 +14,7 @@ here=$(dirname "$0")
 name=$(job_of "$SLURM_JOB_NAME" "${SLURM_ARRAY_TASK_ID:-}" "$SLURM_JOB_PARTITION")
 [ -n "$name" ] || exit 0
 attempt=${SLURM_JOB_RESTART_COUNT:-0}
-began=$(instant)
+began=$(instant now)
 
 # The epilog needs them: when Slurm tells it of the end, a requeued job has its next number.
 mkdir -p "$running" || exit 0
