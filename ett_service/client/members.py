@@ -18,16 +18,24 @@ _REQUIRED = frozenset({"step", "phase", "outcome"})
 
 def fitted(members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that fit. Raises ``ValueError`` where one does not that must be there."""
-    fit: dict[str, Any] = {}
+    fitting: dict[str, Any] = {}
     for name, value in members.items():
-        fitting = None if value is None else FITS.get(name, _as_it_is)(value)
-        if fitting is None and name in _REQUIRED:
+        fits = fit(name, value)
+        if fits is None and name in _REQUIRED:
             raise ValueError(f"{name} has an invalid value")
-        if fitting is None and value is not None:
+        if fits is None and value is not None:
             guard.errors["misfit"] += 1
             guard.warn_once(f"{name} has an invalid value and is left out")
-        fit[name] = fitting
-    return fit
+        fitting[name] = fits
+    return fitting
+
+
+def fit(name: str, value: Any) -> Any:
+    """Return the value that a member can have, None where there is none."""
+    try:
+        return None if value is None else FITS.get(name, _as_it_is)(value)
+    except Exception:  # noqa: BLE001 -- values of others raise what they like
+        return None
 
 
 def word(value: object, limit: int = 256) -> str | None:
@@ -38,43 +46,34 @@ def word(value: object, limit: int = 256) -> str | None:
 
 
 def _log(limit: int) -> Callable[[object], str | None]:
-    def fit(value: object) -> str | None:
+    def text(value: object) -> str | None:
         if not isinstance(value, str):
             return None
         return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in value[:limit])
 
-    return fit
+    return text
 
 
 def _whole(low: int, high: int) -> Callable[[object], int | None]:
-    def fit(value: Any) -> int | None:
+    def whole(value: Any) -> int | None:
         if isinstance(value, bool):
             return None
         integral = isinstance(value, float) and value.is_integer()
-        try:
-            number = int(value) if integral else operator.index(value)
-        except TypeError:
-            return None
+        number = int(value) if integral else operator.index(value)
         return number if low <= number <= high else None
 
-    return fit
+    return whole
 
 
 def _amount(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    number = float(value)
     finite = 0 <= number < float("inf")
     return number if finite and not isinstance(value, str | bool) else None
 
 
 def _instant(value: object) -> str | None:
-    try:
-        at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        whole = int(at.replace(microsecond=0).timestamp())
-    except (ValueError, OverflowError, OSError):
-        return None
+    at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    whole = int(at.replace(microsecond=0).timestamp())
     if at.tzinfo is None or whole < 0:
         return None
     return rfc3339(whole * 1_000_000 + at.microsecond)

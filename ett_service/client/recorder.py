@@ -9,7 +9,7 @@ from ett_service.client.clock import CLOCK_ID, mono_us
 from ett_service.client.guard import failed
 from ett_service.client.identity import Identity
 from ett_service.client.lines import MICRO, Lines
-from ett_service.client.members import FITS, fitted
+from ett_service.client.members import fit, fitted
 from ett_service.client.sending.spool import Spool
 from ett_service.client.telemetry import Cost
 
@@ -235,7 +235,7 @@ class Recorder:
         totals = {**self.running_totals, "telemetry_seconds": self.cost.ns / 1e9}
         first, last = self.first_step, self.steps.last
         if first is not None and last is not None:
-            before, after = FITS["step"](first[1]), FITS["step"](last[1])
+            before, after = fit("step", first[1]), fit("step", last[1])
             if before is not None and after is not None and after >= before:
                 totals |= {"steps": after - before, "loop_seconds": (last[0] - first[0]) / 1e9}
         return totals

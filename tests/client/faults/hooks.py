@@ -56,7 +56,7 @@ def bodies(draw: random.Random) -> None:
     recorder: Any = current.recorder
     lines, spool = recorder.lines, recorder.spool
     recorder.loop.announced = draw.random() < 0.5
-    recorder.loop.saw_batch, recorder.launching, recorder.saved_step = False, True, None
+    recorder.loop.batch_layer, recorder.launching, recorder.saved_step = 0, True, None
     recorder.lines = Broken()
     try:
         draw.choice(_BODIES)()
