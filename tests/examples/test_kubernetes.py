@@ -20,18 +20,18 @@ from tests.examples.pod import KUBERNETES, Pod, api_server, containers
 JOB = "/v1/jobs/llm-70b"
 SIDECAR, TRAINER = containers()
 
-NewPod = Callable[[], Pod]
+NewPod = Callable[..., Pod]
 
 
 @pytest.fixture
 def new_pod(server: Server, tmp_path: Path) -> Iterator[NewPod]:
-    """Return what makes pods that an API server knows: created a minute ago, placed half of it."""
+    """Return what makes pods that an API server knows, of a given age, placed half of it ago."""
     with ExitStack() as stack:
 
-        def make() -> Pod:
+        def make(age: timedelta = timedelta(seconds=60)) -> Pod:
             now = datetime.now(UTC).replace(microsecond=0)
             uid = str(uuid.uuid4())
-            created, scheduled = now - timedelta(seconds=60), now - timedelta(seconds=30)
+            created, scheduled = now - age, now - age / 2
             pod = Pod(tmp_path / uid, uid, created, scheduled)
             pod.mount(server)
             stack.enter_context(api_server(pod))
@@ -93,7 +93,7 @@ def test_a_trainer_that_fails_and_its_next_pod(server: Server, new_pod: NewPod) 
     assert (job["state"], job["failures"]) == ("interrupted", 1)
     said = server.get(f"{JOB}/events")["events"]
     assert [event["exit_code"] for event in said if event["type"] == "attempt_ended"] == [3]
-    _live(new_pod(), "true")
+    _live(new_pod(age=timedelta(seconds=20)), "true")
     job = _ended(server, 2)
     assert [attempt["outcome"] for attempt in job["attempts"]] == ["failed", "completed"]
 
