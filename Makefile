@@ -42,7 +42,7 @@ demo: setup ## Serve a synthetic fleet, train a small model through a crash, and
 	$(BIN)/python examples/demo.py
 
 test: setup ## Run the tests.
-	$(BIN)/pytest -n 3 --dist loadgroup --quiet
+	$(BIN)/pytest -n 4 --dist loadgroup --quiet
 
 laws: setup ## Test the laws of the ledger and of the rollups on many more random cases.
 	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \
