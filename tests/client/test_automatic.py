@@ -97,6 +97,7 @@ class TestUntouched:
     def test_nothing_is_recorded_where_that_is_not_wished(self, tmp_path: Path) -> None:
         assert run_untouched(tmp_path, TRAINING, ETT_AUTO="0") == []
 
+    @pytest.mark.long
     def test_torchs_own_switch_turns_it_off(self, tmp_path: Path) -> None:
         off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
         assert run_untouched(tmp_path, TRAINING, **off) == []
@@ -106,6 +107,7 @@ class TestUntouched:
         (ended,) = [event for event in events if event["type"] == "attempt_ended"]
         assert (ended["outcome"], ended["exception"]) == ("failed", "ValueError")
 
+    @pytest.mark.long
     def test_a_script_that_names_another_job_is_of_the_one_that_was_launched(
         self, tmp_path: Path
     ) -> None:
@@ -120,6 +122,7 @@ class TestUntouched:
         events = run_untouched(tmp_path, code)
         assert len({event["producer"] for event in events}) == 1
 
+    @pytest.mark.long
     def test_workers_of_a_data_loader_are_silent(self, tmp_path: Path) -> None:
         code = """
 import torch

@@ -78,6 +78,7 @@ def _gauges(prometheus: Prometheus) -> dict[str, float]:
     return _by_cohort(prometheus.query(f"max without (instance, pod) (ett_window_ratio{selector})"))
 
 
+@pytest.mark.long
 def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     assert len(quiet) >= 10
     of_counters = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))

@@ -21,10 +21,9 @@ DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 TRAINER = DEMO.with_name("trainer.py")
 JOB = "copy"
 STEPS = ["--steps=60", "--checkpoint-every=20", "--evaluate-every=5", "--crash-at=38"]
-NO_COMPILER = {"CXX": "no-such-compiler"}
 
 pytestmark = [
-    pytest.mark.longer,
+    pytest.mark.long,
     pytest.mark.torch,
     pytest.mark.xdist_group("real job"),
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
@@ -39,15 +38,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def demo(folder: Path, pytestconfig: pytest.Config) -> subprocess.CompletedProcess[str]:
-    """Run the demo once, as ``make demo`` does, and return what it printed.
-
-    Its compile takes half a minute of C++, which it does with ``--long`` only.
-    """
-    compiler = {} if pytestconfig.getoption("--long") else NO_COMPILER
+def demo(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the demo once, as ``make demo`` does, and return what it printed."""
     done = subprocess.run(
         [sys.executable, DEMO, "--folder", folder, "--days=3", *STEPS],
-        env=os.environ | compiler,
         capture_output=True,
         text=True,
         check=False,
@@ -199,7 +193,7 @@ def test_a_half_written_checkpoint_is_not_resumed_from_nor_in_the_way(tmp_path: 
     torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", str(TRAINER)]
     trained = subprocess.run(
         [*torchrun, "--folder", str(tmp_path), "--steps=2", "--checkpoint-every=2", "--crash-at=0"],
-        env={**os.environ, **NO_COMPILER, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "CXX": "no-such-compiler", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=True,

@@ -102,6 +102,7 @@ def test_peers_are_tried_at_every_grain_and_all_at_five_thresholds() -> None:
 
 
 @pytest.mark.xdist_group("every-cell")
+@pytest.mark.long
 @pytest.mark.parametrize("cell", CELLS)
 def test_one_fleet_of_every_cell_is_tried(cell: str) -> None:
     chosen = (Engine("ours"), CUSUM)
