@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 def adopt(root: Path, url: str) -> None:
     """Send what is left, in a process of its own."""
-    shipment = ship(spools(root), Target(url), seconds=60.0, progress=lambda _: None)
+    shipment = ship(spools(root), Target(url), seconds=PATIENCE_S, progress=lambda _: None)
     assert shipment.stopped_by is None
 
 
@@ -44,7 +44,7 @@ def test_each_event_of_a_dead_process_is_sent_by_one_adopter(
         for racer in racers:
             racer.start()
         for racer in racers:
-            racer.join(PATIENCE_S)
+            racer.join(2 * PATIENCE_S)
         sent = [event["id"] for got in web.received for event in got.batch["events"]]
     log.warning(
         "%d spools, %d adopters: acked %d, lost %d, double counted %d, live spools touched %d",
