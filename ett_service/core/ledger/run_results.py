@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from ett_service.core.intervals import merged
 from ett_service.core.ledger.job_segments import RunSegments
-from ett_service.core.ledger.lifetimes import queued_intervals
+from ett_service.core.ledger.lifetimes import queued_spans
 from ett_service.core.ledger.results import (
     AttemptLedger,
     RunLedger,
@@ -87,5 +87,6 @@ def _over_at(run: RunSegments) -> int:
 def queue_wait_us(run: RunSegments, last_sign_at: int) -> int:
     """Return the union of all queued time before the run's first instant, in microseconds."""
     first = run.first
-    queued = merged(queued_intervals(run.lifetimes, last_sign_at))
+    spans = queued_spans(run.lifetimes, last_sign_at)
+    queued = merged((start, end) for _, start, end in spans)
     return sum(min(end, first) - start for start, end in queued if start < first)
