@@ -10,7 +10,8 @@ import msgspec
 from sqlalchemy import Connection, Table
 
 from ett_service.aggregation.fold_job import FoldedJob, fold_job
-from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION, Share
 from ett_service.core.words import Category

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.core.fleet.decomposition import ChangePart, decompose, in_units
-from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Names, Totals
+from ett_service.core.fleet.measures import PLAIN, WEIGHTED, Names
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.fleet import rollups

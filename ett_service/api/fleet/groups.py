@@ -18,7 +18,8 @@ from ett_service.api.answers import (
 )
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.core.dimensions import Dimension
-from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
 from ett_service.core.words import TIMED, Category, Cause, Origin, Period
 from ett_service.fleet.summary import Group
 from ett_service.storage.fleet.preemptions import PreemptionOrder

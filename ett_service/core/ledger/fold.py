@@ -151,7 +151,9 @@ class JobFold:
         job_waits, owned_waits = _joined(waits_of), _joined(owned_waits_of)
         job_shares = shares(parts, job_waits, gpus)
         job_work = _joined(self._work_done(run) for run in runs)
-        ledgers = run_ledgers(runs, attempts, references, self._attempts.last_sign_at)
+        ledgers = run_ledgers(
+            runs, attempts, references, owned_waits_of, self._attempts.last_sign_at
+        )
         begun = [run for run in ledgers if run.started_at is not None]
         starts = [run.time_to_start_us for run in ledgers if run.time_to_start_us is not None]
         return JobLedger(

@@ -12,7 +12,7 @@ from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
 from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.lives import NO_RESTARTS, Restarts
-from ett_service.core.ledger.owned_waits import recovery_owners
+from ett_service.core.ledger.owned_waits import by_owner, waits_inside
 from ett_service.core.ledger.results import (
     Gap,
     Quality,
@@ -184,7 +184,7 @@ def recoveries(
             start_at=span[0],
             end_at=span[1],
             parts_us=unchanged.get(span) or _parts_us(span, segments),
-            owners_us=recovery_owners(span, owned_waits),
+            owners_us=by_owner(waits_inside(span, owned_waits)),
             stalled_us=run.part(interrupted).attempt_segments.ownership.silent_tail_us,
             repeated_us=0 if resumed is None else _repeated_us(run, resumed),
             outcome=run.lifetimes.life(interrupted).outcome,

@@ -176,15 +176,20 @@ def _joined(waits: Iterable[OwnedWait]) -> Iterator[OwnedWait]:
         yield last
 
 
-def recovery_owners(span: Interval, waits: Sequence[OwnedWait]) -> Mapping[Owner, int]:
-    """Return the microseconds of a recovery over *span* by owner; *waits* are in order."""
-    sums: dict[Owner, int] = defaultdict(int)
+def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Iterator[OwnedWait]:
+    """Yield the waits that begin inside the *span*; *waits* are in order."""
     for place in range(bisect_left(waits, (span[0],)), len(waits)):
-        wait = waits[place]
-        if wait.start_at >= span[1]:
-            break
+        if waits[place].start_at >= span[1]:
+            return
+        yield waits[place]
+
+
+def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
+    """Return the microseconds of *waits* by owner; one without any is absent."""
+    sums: dict[Owner, int] = defaultdict(int)
+    for wait in waits:
         sums[wait.owner] += wait.us
-    return {owner: sums[owner] for owner in Owner if sums.get(owner)}
+    return {owner: sums[owner] for owner in Owner if owner in sums}
 
 
 def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:

@@ -303,6 +303,7 @@ class RunLedger:
     unsaved_us: int
     speed: Speed = NO_SPEED
     speed_references: tuple[SpeedReference, ...] = ()
+    queue_owners_us: Mapping[Owner, int] = field(default_factory=dict)  #: sums to the queue wait
 
     @property
     def e2e_us(self) -> int:

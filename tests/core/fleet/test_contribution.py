@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from ett_service.core.dimensions import Cohort
 from ett_service.core.events import CheckpointSaved, Event, JobFacts, Progress
 from ett_service.core.fleet.contribution import Cell, Cells, contribution, first_difference, hour_of
+from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, MOST_WEIGHTED_US
-from ett_service.core.fleet.totals import MEASURES, PLAIN, WEIGHTED, Totals
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
