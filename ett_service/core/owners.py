@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
-from ett_service.core.words import Category, Owner, Period, Phase, WaitPart
+from ett_service.core.words import CATEGORIES_OF, Category, Owner, Period, Phase, WaitPart
 
 NEXT_CYCLE = "next_cycle"
 REQUEUED = "requeued"
@@ -19,6 +19,16 @@ RESUBMITTED = "resubmitted"
 
 #: Schedulers report the same reasons in each of them.
 _BEFORE_PROCESSES = (Phase.QUEUED, Phase.SCHEDULING, Phase.HARDWARE_SETUP)
+
+
+_NOT_OF_THE_TRAINER = (
+    *_BEFORE_PROCESSES,
+    Phase.LAUNCHER_INIT,
+    Phase.EVALUATION,
+    Phase.STALLED,
+    Phase.SHUTDOWN,
+)
+_OF_THE_TRAINER = tuple(phase for phase in Phase if phase not in _NOT_OF_THE_TRAINER)
 
 
 class OwnerRule(NamedTuple):
@@ -51,7 +61,7 @@ OWNERS: tuple[OwnerRule, ...] = (
     _rule((Phase.LAUNCHER_INIT,), "rendezvous process_group_init await_round", Owner.NETWORK),
     _rule((Phase.LAUNCHER_INIT,), "preproc_creation get_first_batch_data pre_train", Owner.USER),
     _rule((Phase.LAUNCHER_INIT,), "*", Owner.FRAMEWORK),
-    _rule((Phase.TRAIN_LOOP, Phase.PT2_COMPILE, Phase.CHECKPOINT_BLOCKING), "*",
+    _rule(_OF_THE_TRAINER, "*",
           Owner.FRAMEWORK),
     _rule((Phase.EVALUATION, Phase.STALLED), "*", Owner.USER),
     _rule((Phase.SHUTDOWN,), "cleanup_tail epilog*", Owner.NODE),
@@ -86,19 +96,9 @@ def owner_of(phase: Phase | None, stage: str = "") -> Owner:
 
 
 PHASE_OF: Mapping[Category, Phase | None] = {
-    Category.SCHEDULING: Phase.SCHEDULING,
-    Category.HARDWARE_SETUP: Phase.HARDWARE_SETUP,
-    Category.LAUNCHER_INIT: Phase.LAUNCHER_INIT,
-    Category.PT2_COMPILE: Phase.PT2_COMPILE,
-    Category.EFFECTIVE_TRAINING: Phase.TRAIN_LOOP,
-    Category.REPEATED_TRAINING: Phase.TRAIN_LOOP,
-    Category.CHECKPOINT_BLOCKING: Phase.CHECKPOINT_BLOCKING,
-    Category.RECOMPILE: Phase.PT2_COMPILE,
-    Category.EVALUATION: Phase.EVALUATION,
-    Category.STALLED: Phase.STALLED,
-    Category.SHUTDOWN: Phase.SHUTDOWN,
+    **dict.fromkeys(Category),
+    **{category: phase for phase, owned in CATEGORIES_OF.items() for category in owned},
     Category.RESTART_WAIT: Phase.QUEUED,
-    Category.UNATTRIBUTED: None,
 }
 """The phase that owns an attempt's second of a category."""
 

@@ -198,7 +198,7 @@ def test_what_is_lost_in_training_is_a_part_beside_the_owners(
         explanation = _explained(store, Comparison(Scope(), FIRST, SECOND, weighting, "owner"))
 
         change = explanation.current.units - explanation.base.units
-        assert {Period.TRAINING, Owner.USER, Owner.FRAMEWORK} == set(explanation.within_units)
+        assert {Period.TRAINING, Owner.SCHEDULER, Owner.FRAMEWORK} == set(explanation.within_units)
         assert sum(explanation.within_units.values()) + explanation.mix_units == change
         [training] = [cause for cause in explanation.causes if cause.word is Period.TRAINING]
         assert [job.job for job in training.jobs] == ["fails"]

@@ -137,7 +137,7 @@ def _idle(
 def _inside(part: AttemptPart) -> Iterator[OwnedWait]:
     """Yield an attempt's own waits, unjoined."""
     events = part.owned.life.events
-    stagings = {phase: _staging(events, phase) for phase in STAGED}
+    stagings: dict[Phase | None, Staging] = {phase: _staging(events, phase) for phase in STAGED}
     for start, end, category, period, number in _waiting(part):
         phase = PHASE_OF[category]
         for since, until, stage in _by_stage(start, end, stagings.get(phase, ())):
