@@ -31,6 +31,7 @@ from ett_service.api.deps import (
 from ett_service.api.problems import declared
 from ett_service.core.fleet.decomposition import UNITS
 from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import Category, Owner, Period, Word
 from ett_service.fleet import scope as scopes
 from ett_service.fleet.explain import Comparison, Split, Weighting, explain
@@ -128,6 +129,7 @@ class ExplanationAnswer(ComputedAnswer):
 
     base: SideAnswer
     current: SideAnswer
+    formula_version: int = FORMULA_VERSION
     weighting: Weighting
     split: Split
     group_by: list[str]
