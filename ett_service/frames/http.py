@@ -138,7 +138,7 @@ _OF_OWNERS = {
 }
 
 
-def waits_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def waits_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return waits as a frame, by part and owner."""
     return typed(rows, columns.WAITS).sort_values(["part", "owner"], ignore_index=True)
 

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode
 
 from ett_service.cli.arguments import DEFAULT_URL, instant
 from ett_service.cli.mcp.text import MOST_ROWS, bounded
@@ -53,14 +53,8 @@ class Asking:
         """Return the answer to a GET; see :func:`ett_service.cli.remote.ask` for its errors."""
         asked = without_none({"project": self.args.project, **query})
         body = ask(self.args, path, asked, timeout_s=PATIENT_S)
-        written = urlencode(asked, doseq=True)
-        return Reply(body, f"{_address(self.args.url)}{path}" + (f"?{written}" if written else ""))
-
-
-def _address(url: str | None) -> str:
-    """Return the server's address without a user's name and password."""
-    parts = urlsplit((url or DEFAULT_URL).rstrip("/"))
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        written, address = urlencode(asked, doseq=True), (self.args.url or DEFAULT_URL).rstrip("/")
+        return Reply(body, f"{address}{path}" + (f"?{written}" if written else ""))
 
 
 def _answered(reply: Reply, answer: Json, *, window: Json, weight: str, n: Json) -> Json:

@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Callable
 from functools import wraps
+from inspect import getdoc
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
@@ -123,7 +124,8 @@ def mcp_server(args: Namespace) -> MCPServer:
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     tools = Tools(Asking(args))
     for name in _TOOLS:
-        served.add_tool(_refusing(getattr(tools, name)), annotations=reads)
+        tool = getattr(tools, name)
+        served.add_tool(_refusing(tool), description=getdoc(tool), annotations=reads)
     return served
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from ett_service.core.events import Event
+from ett_service.core.events import Event, PhaseStarted
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.ledger.stages import RankSpan, rank_spans
@@ -100,9 +100,9 @@ def test_the_queue_of_a_later_attempt_owns_its_part_of_the_recovery() -> None:
 
 
 def test_a_job_that_still_queues_waits_for_whom_it_names() -> None:
-    stage = replace(queued(30), stage="Dependency", id="stage")
+    began = PhaseStarted(id="stage", at=30 * SECOND, phase=Phase.QUEUED, stage="Dependency")
 
-    ledger = fold([queued(0), stage], {}, 100 * SECOND)
+    ledger = fold([queued(0), began], {}, 100 * SECOND)
 
     assert ledger.owned_waits == (
         OwnedWait(0, 30 * SECOND, WaitPart.QUEUE, None, Owner.SCHEDULER),
