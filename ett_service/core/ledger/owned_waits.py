@@ -106,32 +106,40 @@ def _before(first: int, queue: Staging) -> Iterator[OwnedWait]:
 
 def _between(lifetimes: Lifetimes, waits: Iterable[Wait], queue: Staging) -> Iterator[OwnedWait]:
     """Yield the waits between attempts: the queue's, and whoever had to begin the next one."""
-    begins = sorted((life.begin, life.number) for life in lifetimes.lives)
+    following = _Following(lifetimes)
     for start, end, period, number, _ in waits:
         if (part := PARTS.get(period)) is None:
             continue
         at = start
         for since, until, stage in _inside_of((start, end), queue):
             if at < since:
-                yield OwnedWait(at, since, part, number, _idle(lifetimes, begins, number, since))
+                yield OwnedWait(at, since, part, number, following.owner(number, since))
             yield OwnedWait(since, until, part, number, owner_of(Phase.QUEUED, stage))
             at = until
         if at < end:
-            yield OwnedWait(at, end, part, number, _idle(lifetimes, begins, number, end))
+            yield OwnedWait(at, end, part, number, following.owner(number, end))
 
 
-def _idle(
-    lifetimes: Lifetimes, begins: Sequence[tuple[int, int]], number: int, until: int
-) -> Owner:
-    """Return who had to begin what follows the attempt *number*, after a wait up to *until*."""
-    place = bisect_left(begins, (until,))
-    following = [lifetimes.life(begun).events for _, begun in begins[place : place + 1]]
-    launch, attempt, _ = lifetimes.life(number).events.key
-    for events in (*following, *lifetimes.waiting[-1:]):
-        if events.key[:2] == (launch, attempt):
+class _Following:
+    """What follows the waits of a run."""
+
+    def __init__(self, lifetimes: Lifetimes) -> None:
+        lives = sorted((life.begin, life.number, life.events.key) for life in lifetimes.lives)
+        self._begins = [begin for begin, _, _ in lives]
+        self._keys = [key for _, _, key in lives]
+        self._keys += [attempt.key for attempt in lifetimes.waiting[-1:]]
+        self._key_of = {number: key for _, number, key in lives}
+
+    def owner(self, number: int, until: int) -> Owner:
+        """Return who had to begin what follows the attempt *number* after a wait up to *until*."""
+        place = bisect_left(self._begins, until)
+        launch, attempt, _ = self._key_of[number]
+        if place == len(self._keys):
+            return owner_of(None, RESUBMITTED)
+        key = self._keys[place]
+        if key[:2] == (launch, attempt):
             return owner_of(None, NEXT_CYCLE)
-        return owner_of(None, REQUEUED if events.key[0] == launch else RESUBMITTED)
-    return owner_of(None, RESUBMITTED)
+        return owner_of(None, REQUEUED if key[0] == launch else RESUBMITTED)
 
 
 def _inside(part: AttemptPart) -> Iterator[OwnedWait]:
@@ -189,7 +197,7 @@ def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
     sums: dict[Owner, int] = defaultdict(int)
     for wait in waits:
         sums[wait.owner] += wait.us
-    return {owner: sums[owner] for owner in Owner if owner in sums}
+    return dict(sums)
 
 
 def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
