@@ -1,7 +1,6 @@
 """Who owns a job's waits: its queue, its time to start and its recoveries, cut by owner."""
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
@@ -184,38 +183,35 @@ def _joined(waits: Iterable[OwnedWait]) -> Iterator[OwnedWait]:
         yield last
 
 
-def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Iterator[OwnedWait]:
-    """Yield the waits that begin inside the *span*; *waits* are in order."""
-    for place in range(bisect_left(waits, (span[0],)), len(waits)):
-        if waits[place].start_at >= span[1]:
-            return
-        yield waits[place]
+def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Sequence[OwnedWait]:
+    """Return the waits that begin inside the *span*; *waits* are in order."""
+    return waits[bisect_left(waits, (span[0],)) : bisect_left(waits, (span[1],))]
 
 
 def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
     """Return the microseconds of *waits* by owner; one without any is absent."""
-    sums: dict[Owner, int] = defaultdict(int)
-    for wait in waits:
-        sums[wait.owner] += wait.us
-    return dict(sums)
+    sums: dict[Owner, int] = {}
+    for start, end, _, _, owner in waits:
+        sums[owner] = sums.get(owner, 0) + end - start
+    return sums
 
 
 def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
     """Sum the waits by part and owner, in order; *gpus* are the accelerators of each attempt."""
     known = None not in gpus
-    sums: dict[tuple[WaitPart, Owner], list[int]] = defaultdict(lambda: [0, 0])
-    for wait in waits:
-        row = sums[wait.part, wait.owner]
-        row[0] += wait.us
-        row[1] += wait.us * ((gpus[wait.number] or 0) if wait.number is not None else 0)
+    counts = [count or 0 for count in gpus]
+    sums: dict[tuple[WaitPart, Owner], list[int]] = {}
+    for start, end, part, number, owner in waits:
+        row = sums.setdefault((part, owner), [0, 0])
+        row[0] += end - start
+        row[1] += (end - start) * (0 if number is None else counts[number])
     return tuple(
         WaitShare(
-            part,
-            owner,
+            *key,
             us,
-            min(weighted_us, LARGEST_STORED) if known and part in _WEIGHTED else None,
+            min(weighted_us, LARGEST_STORED) if known and key[0] in _WEIGHTED else None,
         )
-        for (part, owner), (us, weighted_us) in sorted(sums.items())
+        for key, (us, weighted_us) in sorted(sums.items())
     )
 
 
