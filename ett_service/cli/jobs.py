@@ -289,6 +289,7 @@ def _write_job(job: Answer, args: Namespace) -> None:
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
+        write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
     answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])

@@ -196,7 +196,9 @@ def test_where_start_up_went_is_shown_by_stage(
 
     assert main(["job", "staged", "--url", served.url, "--key", served.key]) == 0
     row = r"^launcher_init +(.+?)  +([\d.]+) +(\S+%)$"
-    rows = re.findall(row, capsys.readouterr().out, re.MULTILINE)
+    shown = capsys.readouterr().out
+    assert "Spans add up to 180.00% of E2E, the ledger to 100%." in shown
+    rows = re.findall(row, shown, re.MULTILINE)
     assert rows == [
         ("imports", "6.000000", "60.00%"),
         ("device_init", "2.000000", "20.00%"),
