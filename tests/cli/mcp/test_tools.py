@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ett_service.client.sending.transport import request
 from tests.builders.servers.ett import Server
 from tests.builders.servers.processes import bare_environment
 from tests.builders.servers.programs import free_port
@@ -71,49 +72,47 @@ def with_client(where: Any, act: Callable[[Any], Awaitable[T]]) -> T:
     return done
 
 
-async def _every_tool(client: Any) -> dict[str, Any]:
+async def _every_tool(client: Any) -> None:
+    assert "no instructions" in client.instructions
     listed = (await client.list_tools()).tools
     assert {tool.name for tool in listed} == set(CALLS)
     assert all(tool.annotations.read_only_hint and tool.description for tool in listed)
-    return {name: await client.call_tool(name, arguments) for name, arguments in CALLS.items()}
-
-
-def _check(answers: dict[str, Any]) -> None:
-    for name, answer in answers.items():
+    for name, arguments in CALLS.items():
+        answer = await client.call_tool(name, arguments)
         assert not answer.is_error, (name, answer.content)
         told = answer.structured_content
         assert set(told["basis"]) == {"window", "weight", "n", "formula_version", "link"}
-    told = answers["where_did_the_gpu_hours_go"].structured_content
-    assert told["answer"]["ett_ratio"] == pytest.approx(0.5, abs=0.01)
+        if name == "where_did_the_gpu_hours_go":
+            assert told["answer"]["ett_ratio"] == pytest.approx(0.5, abs=0.01)
 
 
-def test_every_tool_answers_over_stdio(served: Server) -> None:
-    _check(with_client(over_stdio(served), _every_tool))
-
-
-def test_every_tool_answers_over_http(served: Server) -> None:
-    with over_http(served) as url:
-        _check(with_client(url, _every_tool))
-
-
-def test_a_refusal_is_an_error_that_says_what_to_try(served: Server) -> None:
-    async def act(client: Any) -> list[Any]:
-        return [
-            await client.call_tool("what_happened_to_the_job", {"job": "nobody"}),
-            await client.call_tool("where_did_the_gpu_hours_go", {"begin": "yesterday"}),
-            await client.call_tool("where_did_the_gpu_hours_go", {"where": ["colour:red"]}),
-        ]
-
-    for answer in with_client(over_stdio(served), act):
+async def _refusals(client: Any, key: str) -> None:
+    for name, arguments in (
+        ("what_happened_to_the_job", {"job": "nobody"}),
+        ("where_did_the_gpu_hours_go", {"begin": "yesterday"}),
+        ("where_did_the_gpu_hours_go", {"where": ["colour:red"]}),
+    ):
+        answer = await client.call_tool(name, arguments)
         assert answer.is_error
         [content] = answer.content
         assert content.text
-        assert served.key not in content.text
+        assert key not in content.text
 
 
-def test_assistants_are_told_that_text_of_events_is_data(served: Server) -> None:
-    async def act(client: Any) -> str:
-        instructions: str = client.instructions
-        return instructions
+def test_every_tool_answers_over_stdio_and_a_refusal_is_an_error(served: Server) -> None:
+    async def act(client: Any) -> None:
+        await _every_tool(client)
+        await _refusals(client, served.key)
 
-    assert "no instructions" in with_client(over_stdio(served), act)
+    with_client(over_stdio(served), act)
+
+
+def test_every_tool_answers_over_http_and_no_page_of_another_site_can_ask(
+    served: Server,
+) -> None:
+    with over_http(served) as url:
+        with_client(url, _every_tool)
+        asked = {"Content-Type": "application/json", "Accept": "application/json"}
+        for foreign in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+            refused = request("POST", url, None, b"{}", {**asked, **foreign}, timeout=30)
+            assert refused.status in {403, 421}
