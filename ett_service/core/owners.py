@@ -16,10 +16,8 @@ REQUEUED = "requeued"
 RESUBMITTED = "resubmitted"
 """What followed a wait between attempts in which none queued: it stands in place of a stage."""
 
-
 #: Schedulers report the same reasons in each of them.
 _BEFORE_PROCESSES = (Phase.QUEUED, Phase.SCHEDULING, Phase.HARDWARE_SETUP)
-
 
 _NOT_OF_THE_TRAINER = (
     *_BEFORE_PROCESSES,
@@ -62,8 +60,7 @@ OWNERS: tuple[OwnerRule, ...] = (
           Owner.NETWORK),
     _rule((Phase.LAUNCHER_INIT,), "preproc_creation get_first_batch_data pre_train", Owner.USER),
     _rule((Phase.LAUNCHER_INIT,), "*", Owner.FRAMEWORK),
-    _rule(_OF_THE_TRAINER, "*",
-          Owner.FRAMEWORK),
+    _rule(_OF_THE_TRAINER, "*", Owner.FRAMEWORK),
     _rule((Phase.EVALUATION, Phase.STALLED), "*", Owner.USER),
     _rule((Phase.SHUTDOWN,), "cleanup_tail epilog*", Owner.NODE),
     _rule((Phase.SHUTDOWN,), "model_publish", Owner.USER),
@@ -122,7 +119,7 @@ class Wait(NamedTuple):
 
 
 class OwnedWait(NamedTuple):
-    """A maximal interval ``[start_at, end_at)`` of one owner."""
+    """An interval ``[start_at, end_at)`` of one owner."""
 
     start_at: int
     end_at: int
