@@ -23,7 +23,8 @@ from sqlalchemy import Connection, text
 
 from ett_service.api.app import settle
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.totals import MEASURES, Totals, place
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import Totals, place
 from ett_service.core.words import Category
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store

@@ -10,10 +10,11 @@ import msgspec
 from sqlalchemy import Connection, Table
 
 from ett_service.aggregation.fold_job import FoldedJob, fold_job
-from ett_service.core.fleet.totals import MEASURES, Totals
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
-from ett_service.core.ledger.results import FORMULA_VERSION, Share
-from ett_service.core.words import Category
+from ett_service.core.ledger.results import FORMULA_VERSION, JobLedger
+from ett_service.core.words import Category, Owner, WaitPart
 from ett_service.storage.engine.store import Readable, Store
 from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
@@ -125,7 +126,7 @@ def _cell_differences(
         for cells in (existing, recomputed)
     )
     yield from _differences(named, renamed)
-    yield from _differences(*_sums(recomputed.values(), folded.ledger.shares))
+    yield from _differences(*_sums(recomputed.values(), folded.ledger))
 
 
 def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
@@ -138,15 +139,20 @@ def _cell(place: Place, cell: Content | None) -> Iterator[tuple[str, object]]:
 
 
 def _sums(
-    cells: Collection[Content], shares: Iterable[Share]
+    cells: Collection[Content], ledger: JobLedger
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """Sum the job's time by category, as its cells have it and as its shares have it."""
+    """Sum the job's time by category and owner, as its cells and as its shares have it."""
     amounts = map(sum, zip(*(cell.sums for cell in cells), strict=True))
     totals = Totals(dict(zip(MEASURES, amounts, strict=False)))
     if totals["jobs_left_out"]:
         return {}, {}
     by_us: Counter[str] = Counter()  #: named as in the cells
-    for share in shares:
+    for wait in ledger.wait_shares:
+        of_queue = wait.part is WaitPart.QUEUE
+        by_us[f"cells {wait.owner} {'queue_us' if of_queue else 'wait_us'}"] += wait.us
+        if not totals["unweighted_us"]:
+            by_us[f"cells {wait.owner} wait_weighted_us"] += wait.weighted_us or 0
+    for share in ledger.shares:
         by_us[f"cells {share.category} us"] += share.us
         if not totals["unweighted_us"]:
             by_us[f"cells {share.category} weighted_us"] += share.weighted_us or 0
@@ -158,6 +164,15 @@ def _sums(
             ("us", totals.category_us(category)),
             ("weighted_us", totals.category_weighted_us(category)),
             ("gpu_us", totals.category_gpu_us(category)),
+        )
+        if amount
+    } | {
+        f"cells {owner} {name}": amount
+        for owner in Owner
+        for name, amount in (
+            ("wait_us", totals.wait_us(owner)),
+            ("wait_weighted_us", totals.wait_weighted_us(owner)),
+            ("queue_us", totals.queue_us(owner)),
         )
         if amount
     }

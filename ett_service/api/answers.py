@@ -31,6 +31,7 @@ from starlette.datastructures import MutableHeaders
 
 from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import Category
 from ett_service.fleet.scope import Exclusions
 from ett_service.fleet.uncertainty import Interval
@@ -344,6 +345,7 @@ class AskedAnswer(Answer):
     from_: Instant = start_of()
     to: Instant = end_of()
     as_of: Instant = Field(description="When the answer was computed.")
+    formula_version: int = FORMULA_VERSION
     group_by: list[Dimension]
     where: Annotated[dict[Dimension, list[str]], SortedValues] = Field(
         description="Empty text stands for unknown."

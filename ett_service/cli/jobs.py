@@ -140,6 +140,11 @@ _LEDGER = (
     number("seconds", itemgetter(1), _exact),
     number("share", itemgetter(2), percent),
 )
+_WAITS = (
+    text("wait", itemgetter(0)),
+    text("whose", itemgetter(1)),
+    number("seconds", itemgetter(2), _exact),
+)
 _SPEED = (
     number("at reference speed", "effective_at_reference_seconds", clock),
     number("of E2E", "at_reference_ratio", percent),
@@ -182,6 +187,7 @@ _RECOVERIES = (
     text("recovery", _from_to),
     number("seconds", "seconds", _seconds),
     text("spent on", "parts", _spent),
+    text("whose wait", "owners", _spent),
     number("stalled before", "stalled_seconds", _seconds),
     number("repeated after", "repeated_seconds", _seconds),
 )
@@ -270,6 +276,7 @@ def _write_job(job: Answer, args: Namespace) -> None:
     if job["run_count"] > 1:
         _write_section(_RUNS, job["runs"])
     _write_ledger(job)
+    _write_waits(job)
     if job["effective_at_reference_seconds"] is not None:
         _write_section(_SPEED, [job])
     if job["data_wait"] is not None:
@@ -282,6 +289,7 @@ def _write_job(job: Answer, args: Namespace) -> None:
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
+        write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
     answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])
@@ -304,6 +312,17 @@ def _write_ledger(job: Answer) -> None:
         [(name, us, us / e2e_us) for name, us in spent_us.items() if us],
         last=cells(_LEDGER, ("E2E", sum(spent_us.values()), 1.0 if e2e_us else None)),
     )
+
+
+def _write_waits(job: Answer) -> None:
+    rows = [
+        (part, owner, _us(seconds))
+        for part, owners in job["waits"].items()
+        for owner, seconds in sorted(owners.items(), key=itemgetter(1), reverse=True)
+    ]
+    if rows:
+        write_line()
+        write_table(_WAITS, rows)
 
 
 def _write_productivity(productivity: Answer) -> None:

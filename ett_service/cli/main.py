@@ -88,6 +88,7 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "regressions": Entry("list, explain, triage and mute regressions", "regressions.regressions"),
     "report": Entry("write the weekly report of the fleet", "fleet.report"),
     "export": Entry("export lists and the history of metrics", "record.export"),
+    "mcp": Entry("answer assistants over the Model Context Protocol", "mcp.command"),
     "rules": Entry("write alerting and recording rules for Prometheus", "metrics.rules"),
     "verify": Entry("recompute everything and show differences", "operations.database", "VERIFY"),
     "recompute": Entry(

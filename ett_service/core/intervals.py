@@ -5,6 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 Interval = tuple[int, int]
 
+LARGEST_STORED = 2**63 - 1
+"""What weighted sums are cut off at: stores keep no more, and no real job reaches it."""
+
 SECOND_US = 1_000_000
 HOUR_US = 3_600 * SECOND_US
 DAY_US = 24 * HOUR_US

@@ -131,6 +131,27 @@ class Period(Word):
     ENDING = auto()
 
 
+class WaitPart(Word):
+    """Where a job waits: before its first instant, and in the periods that hold no loop."""
+
+    QUEUE = auto()  #: queued before the first instant; no part of E2E
+    SCHEDULING = auto()
+    STARTING = auto()
+    RECOVERING = auto()
+
+
+class Owner(Word):
+    """Whose wait a second is before the first step, and of a recovery."""
+
+    QUOTA = auto()  #: a limit on what the team may use
+    SCHEDULER = auto()
+    IMAGE = auto()
+    NODE = auto()
+    NETWORK = auto()
+    FRAMEWORK = auto()  #: launcher, trainer and compiler
+    USER = auto()  #: the job's own code and orders
+
+
 class Outcome(Word):
     """How an attempt or a job ended, or that it has not."""
 

@@ -283,11 +283,11 @@ def _mix_part_of_ett(window: Window, start: int) -> float:
         for days in (slice(0, start), slice(start, None))
     )
     split = decompose(before, after)
-    mix = sum(part.change for part in split.parts if part.category is None)
+    mix = sum(part.change for part in split.parts if part.word is None)
     return float(mix / split.change) if split.change else 0.0
 
 
-def _times(held: float, lost: float) -> Times:
+def _times(held: float, lost: float) -> Times[Category]:
     return {
         Category.EFFECTIVE_TRAINING: round(held - lost),
         Category.UNATTRIBUTED: round(lost),

@@ -10,7 +10,8 @@ from typing import Literal
 from scipy.special import stdtrit
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import PLAIN, WEIGHTED, Tally, Totals, value
+from ett_service.core.fleet.measures import PLAIN, WEIGHTED
+from ett_service.core.fleet.totals import Tally, Totals, value
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.ledger.results import Checkpoint, JobLedger
 from ett_service.core.planning.checkpoint_interval import (

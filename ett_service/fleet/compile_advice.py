@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import PLAIN
+from ett_service.core.fleet.measures import PLAIN
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.planning.compile_advice import CompileAdvice, advise
 from ett_service.core.planning.compiles import Compile, compiles_of

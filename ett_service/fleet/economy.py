@@ -13,7 +13,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from ett_service.core.errors import refuse_negative
-from ett_service.core.fleet.totals import MEASURES, WEIGHTED, Totals, ratio
+from ett_service.core.fleet.measures import MEASURES, WEIGHTED
+from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category
 from ett_service.storage.fleet.job_sums import job_totals

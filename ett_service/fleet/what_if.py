@@ -17,6 +17,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
+from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import (
     Frame,
     OwnedTime,
@@ -24,7 +25,7 @@ from ett_service.core.fleet.owned_time import (
     time_in_window,
     with_waits,
 )
-from ett_service.core.fleet.totals import WEIGHTED, Totals, ratio
+from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
 from ett_service.core.planning.counterfactual import Counterfactual

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from ett_service.core.dimensions import JOB_COLUMNS
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner
 
 TEXT = "string"
 COUNT = "Int64"
@@ -60,6 +60,8 @@ ATTEMPTS: Columns = {
 }
 
 LEDGER: Columns = {"category": TEXT, "seconds": SECONDS, "ratio": RATIO}
+
+WAITS: Columns = {"part": TEXT, "owner": TEXT, "seconds": SECONDS}
 
 SEGMENTS: Columns = {
     "started_at": INSTANT,
@@ -140,6 +142,9 @@ ROLLUPS: Columns = {
     "infra_failures": COUNT,
     **{f"{category}_seconds": SECONDS for category in Category},
     **{f"{category}_weighted_seconds": SECONDS for category in Category},
+    **{f"{owner}_wait_seconds": SECONDS for owner in Owner},
+    **{f"{owner}_wait_weighted_seconds": SECONDS for owner in Owner},
+    **{f"{owner}_queue_seconds": SECONDS for owner in Owner},
 }
 """Behind the start of the step, where there is one, and the dimensions of the grouping."""
 

@@ -260,11 +260,13 @@ class Deciding(Asking):
         end: When = None,
         base_begin: When = None,
         base_end: When = None,
+        split: str = "category",
     ) -> pd.DataFrame:
         """Return the parts of the change from the base window, the largest first.
 
         ``change`` is of a ratio: -0.006 is 0.6 percentage points less. It sums to the whole
-        change; ``part`` is a category or ``mix``, ``base`` and ``current`` what it moved between.
+        change; ``part`` is a category (or what *split* names) or ``mix``, ``base`` and ``current``
+        what it moved between.
         """
         base = window(base_begin, base_end)
         answer = self.ask(
@@ -273,6 +275,7 @@ class Deciding(Asking):
             where=list(where),
             base_from=base["from"],
             base_to=base["to"],
+            split=split,
             limit=_MOST_PARTS,
             **window(begin, end),
         )

@@ -1,12 +1,12 @@
 """Frames from a server, over HTTP with a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner
 from ett_service.frames import columns
 from ett_service.frames.columns import typed
 from ett_service.frames.decisions import Deciding
@@ -42,6 +42,15 @@ class HttpSource(Deciding):
     def ledger(self, job: str) -> pd.DataFrame:
         """Return a row a category: seconds, and their share of E2E."""
         return ledger_frame(self.ask(_path(job))["categories"])
+
+    def waits(self, job: str) -> pd.DataFrame:
+        """Return what *job* waited by part and owner: the queue, and periods, each in seconds."""
+        rows = [
+            {"part": part, "owner": owner, "seconds": seconds}
+            for part, owners in self.ask(_path(job))["waits"].items()
+            for owner, seconds in owners.items()
+        ]
+        return waits_frame(rows)
 
     def segments(self, job: str) -> pd.DataFrame:
         """Return the stretches that E2E of *job* is cut into, in order."""
@@ -122,6 +131,18 @@ def ledger_frame(seconds: Mapping[str, float]) -> pd.DataFrame:
     return typed(rows, columns.LEDGER)
 
 
+_OF_OWNERS = {
+    "owners": "wait_seconds",
+    "weighted_owners": "wait_weighted_seconds",
+    "queue_owners": "queue_seconds",
+}
+
+
+def waits_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """Return waits as a frame, by part and owner."""
+    return typed(rows, columns.WAITS).sort_values(["part", "owner"], ignore_index=True)
+
+
 def _path(job: str) -> str:
     return f"/v1/jobs/{quote(job, safe='')}"
 
@@ -138,5 +159,10 @@ def _rolled_up(group: Answer) -> dict[str, Any]:
         **{
             f"{name}_weighted_seconds": group["weighted_categories"].get(name, 0.0)
             for name in Category
+        },
+        **{
+            f"{owner}_{name}": group[member][owner]
+            for member, name in _OF_OWNERS.items()
+            for owner in Owner
         },
     }

@@ -37,6 +37,9 @@ class Source(Protocol):
     def ledger(self, job: str) -> pd.DataFrame:
         """Return a row a category: seconds, and their share of E2E, to which they sum."""
 
+    def waits(self, job: str) -> pd.DataFrame:
+        """Return what *job* waited by part and owner: the queue, and periods, each in seconds."""
+
     def segments(self, job: str) -> pd.DataFrame:
         """Return the stretches that E2E of *job* is cut into, in order."""
 

@@ -12,10 +12,10 @@ from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ett_service.core.dimensions import GROUPS, JOB_DIMENSIONS
-from ett_service.core.words import Category, Period
+from ett_service.core.words import Category, Owner, Period
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
-from ett_service.frames.http import ledger_frame
+from ett_service.frames.http import ledger_frame, waits_frame
 from ett_service.frames.source import FrameError, When, checked, found_frame
 
 _STEPS = {"1h": "1h", "1d": "1D", "1w": "7D"}
@@ -34,6 +34,11 @@ _SAME = (
     "infra_failures",
     *(f"{category}_seconds" for category in Category),
     *(f"{category}_weighted_seconds" for category in Category),
+    *(
+        f"{owner}_{name}"
+        for owner in Owner
+        for name in ("wait_seconds", "wait_weighted_seconds", "queue_seconds")
+    ),
 )
 _TRAINING = f"{Period.TRAINING}_period_seconds"
 _SUMMED = (*_SAME, "jobs", "unsaved_seconds", "wasted_seconds", _TRAINING)
@@ -198,6 +203,10 @@ class SqlSource:
         """Return a row a category: seconds, and their share of E2E."""
         row = self._of_job("ett_v_jobs", "job", job).iloc[0]
         return ledger_frame({name: float(row[f"{name}_seconds"]) for name in Category})
+
+    def waits(self, job: str) -> pd.DataFrame:
+        """Return what *job* waited by part and owner: the queue, and periods, each in seconds."""
+        return waits_frame(self._of_job("ett_v_waits", "part", job).to_dict("records"))
 
     def segments(self, job: str) -> pd.DataFrame:
         """Return the stretches that E2E of *job* is cut into, in order."""

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import PHASE, PLAIN, WEIGHTED, Totals, ratio
+from ett_service.core.fleet.measures import PLAIN, WEIGHTED
+from ett_service.core.fleet.totals import PHASE, Totals, ratio
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.clocks import Moments, Sla, clocks
 from ett_service.core.words import OTHER, Category

@@ -118,7 +118,7 @@ def recomputed(
         whole = fold(
             stored_events.events(conn, *key), stored_events.offsets(conn, *key), now_us, limits
         )
-    return replace(whole, waits=(), work=())
+    return replace(whole, waits=(), owned_waits=(), work=())
 
 
 def marked(store: Store) -> list[JobKey]:

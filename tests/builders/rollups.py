@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, select
 from ett_service.aggregation.verify import verify, verify_rollups
 from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.contribution import Cells, contribution
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.fold import fold

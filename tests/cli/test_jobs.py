@@ -79,6 +79,13 @@ def test_a_recovery_is_shown_with_what_it_was_spent_on(printed: str) -> None:
     assert re.search(r"0 -> 1 +90\.000000 +.*restart_wait 30\.0", printed)
 
 
+def test_waits_are_shown_by_owner_and_each_recovery_too(printed: str) -> None:
+    waits = re.findall(r"^(starting|recovering) +(\w+) +(\d+\.\d{6})$", printed, re.MULTILINE)
+    sums = {part: sum(float(each[2]) for each in waits if each[0] == part) for part, *_ in waits}
+    assert sums == {"starting": 119.999999, "recovering": 90.0}
+    assert re.search(r"0 -> 1 +90\.000000 .*scheduler 30\.0", printed)
+
+
 def test_the_gaps_that_the_numbers_rest_on_are_shown(printed: str) -> None:
     assert "quality" in printed
     assert re.search(r"inferred ends +\d", printed)
@@ -189,7 +196,9 @@ def test_where_start_up_went_is_shown_by_stage(
 
     assert main(["job", "staged", "--url", served.url, "--key", served.key]) == 0
     row = r"^launcher_init +(.+?)  +([\d.]+) +(\S+%)$"
-    rows = re.findall(row, capsys.readouterr().out, re.MULTILINE)
+    shown = capsys.readouterr().out
+    assert "Spans add up to 180.00% of E2E, the ledger to 100%." in shown
+    rows = re.findall(row, shown, re.MULTILINE)
     assert rows == [
         ("imports", "6.000000", "60.00%"),
         ("device_init", "2.000000", "20.00%"),

@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 from ett_service.core.events import Event
 from ett_service.core.ledger.lifetimes import Limits
 from ett_service.core.ledger.results import JobLedger, RunLedger, Segment
-from ett_service.core.words import Category, JobState, Period
+from ett_service.core.owners import PARTS
+from ett_service.core.words import Category, JobState, Period, WaitPart
 from tests.builders.drawn.timelines import Timeline, in_batches
 
 Fold = Callable[[Iterable[Event], Mapping[str, int], int, Limits], JobLedger]
@@ -95,6 +97,29 @@ def check_speed(ledger: JobLedger) -> None:
         own = [attempt.speed for attempt in ledger.attempts if run.contains(attempt.number)]
         assert run.speed == tuple(map(sum, zip((0, 0, 0), *own, strict=True)))
     assert sum(ledger.speed) == sum(run.effective_us for run in ledger.runs)
+
+
+def check_waits(ledger: JobLedger) -> None:
+    """Owners partition the queue, each period of waits and each recovery, in integers."""
+    waits = ledger.owned_waits
+    assert all(wait.start_at < wait.end_at for wait in waits)
+    assert all(before.end_at <= after.start_at for before, after in pairwise(waits))
+    periods, parts = _by("period", ledger.segments), _by("part", waits)
+    assert parts[WaitPart.QUEUE] == ledger.queue_wait_us
+    for period, part in PARTS.items():
+        assert parts[part] == periods[period]
+    assert _by("part", ledger.wait_shares) == parts
+    if all(run.time_to_start_us is not None for run in ledger.runs):
+        assert parts[WaitPart.STARTING] == (ledger.time_to_start_us or 0)
+    for recovery in ledger.recoveries:
+        assert sum(recovery.owners_us.values()) == recovery.us
+
+
+def _by(member: str, items: Iterable[Any]) -> Counter[Any]:
+    sums: Counter[Any] = Counter()
+    for item in items:
+        sums[getattr(item, member)] += item.us
+    return sums
 
 
 def check_order(fold: Fold, timeline: Timeline, chance: Random) -> None:

@@ -29,6 +29,7 @@ from tests.core.laws import (
     check_order,
     check_speed,
     check_two_views,
+    check_waits,
     of,
 )
 from tests.core.oracle import answers, every_change, every_microsecond
@@ -86,6 +87,11 @@ def test_a_late_event_gives_what_it_would_have_given_on_time(
 @given(timelines)
 def test_both_views_sum_to_e2e_and_effective_time_lies_in_training(timeline: Timeline) -> None:
     check_two_views(of(fold, timeline))
+
+
+@given(timelines)
+def test_owners_partition_the_waits_to_the_microsecond(timeline: Timeline) -> None:
+    check_waits(of(fold, timeline))
 
 
 @given(_paced)

@@ -18,11 +18,18 @@ from ett_service.core.words import Origin, Outcome, Phase
 SECOND = 1_000_000
 
 
-def span(phase: Phase, start_s: float, end_s: float, attempt: int = 0) -> Event:
-    """A phase that is over, in seconds."""
+def span(
+    phase: Phase, start_s: float, end_s: float, attempt: int = 0, stage: str | None = None
+) -> Event:
+    """A phase that is over, or a stage of it, in seconds."""
     start, end = int(start_s * SECOND), int(end_s * SECOND)
     return SpanOver(
-        id=f"{phase}-{start}-{end}-{attempt}", at=end, start=start, attempt=attempt, phase=phase
+        id=f"{phase}-{stage}-{start}-{end}-{attempt}",
+        at=end,
+        start=start,
+        attempt=attempt,
+        phase=phase,
+        stage=stage,
     )
 
 

@@ -1,11 +1,13 @@
 """Why ETT% changed: from stored totals, with the jobs behind each part."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from ett_service.core.events import SpanOver
 from ett_service.core.fleet.decomposition import UNITS
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner, Period, Phase
 from ett_service.fleet.explain import Cause, Comparison, Explanation, explain
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.engine.store import Store
@@ -13,7 +15,8 @@ from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.job_sums import JobWeight
 from ett_service.storage.fleet.rollups import CohortFilter, totals
 from tests.builders.clock import HOUR, MINUTE, NOON
-from tests.builders.fleet import calm_job, store_job
+from tests.builders.fleet import calm_job, failing_job, store_job
+from tests.builders.record import event
 
 DAY = 24 * HOUR
 FIRST, SECOND = Window(NOON, NOON + DAY), Window(NOON + DAY, NOON + 2 * DAY)
@@ -80,7 +83,7 @@ def test_a_cohort_that_came_is_mix_and_all_of_its_time_counts_for_its_jobs(
     explanation = _explained(fleet)
 
     [came] = [cause for cause in explanation.causes if cause.group == {"model": "c"}]
-    assert (came.category, came.base, came.current) == (None, 0.0, 0.5)
+    assert (came.word, came.base, came.current) == (None, 0.0, 0.5)
     assert came.jobs == (JobWeight("research", "c-2", 0, 8 * 2 * HOUR),)
 
 
@@ -144,7 +147,7 @@ def test_what_the_cap_left_over_is_one_cohort_whose_jobs_are_not_told_apart(
     compiles = {
         (cause.group["model"], cause.other): len(cause.jobs)
         for cause in explanation.causes
-        if cause.category is Category.PT2_COMPILE
+        if cause.word is Category.PT2_COMPILE
     }
     assert compiles == {("large", False): 2, ("", True): 0}
 
@@ -162,3 +165,40 @@ def test_fewer_jobs_or_parts_are_reported_where_fewer_are_asked_for(fleet: Store
     explanation = _explained(fleet, by_team, most_parts=1, most_jobs=0)
 
     assert (len(explanation.causes), explanation.causes[0].jobs, explanation.rest) == (1, (), 3)
+
+
+def test_a_change_splits_by_whose_wait_it_was(store: Store, project_id: int) -> None:
+    """Of an hour the image takes 10 minutes on the first day, and 30 on the second."""
+    for name, at, pulling in (("a", NOON, 10), ("b", NOON + DAY, 30)):
+        job = calm_job(at + pulling * MINUTE, compiling=5, training=55 - pulling)
+        until = at + pulling * MINUTE
+        setup = event(SpanOver, until, start=at, phase=Phase.HARDWARE_SETUP)
+        store_job(
+            store, project_id, name, [*job, setup, replace(setup, id=name, stage="image_pull")]
+        )
+
+    explanation = _explained(store, Comparison(Scope(), FIRST, SECOND, split="owner"))
+
+    assert [(cause.word, cause.base, cause.current) for cause in explanation.causes] == [
+        (Owner.IMAGE, 10 / 60, 30 / 60)
+    ]
+    assert sum(explanation.within_units.values()) == (
+        explanation.current.units - explanation.base.units
+    )
+    assert [job.job for job in explanation.causes[0].jobs] == ["b", "a"]
+
+
+def test_what_is_lost_in_training_is_a_part_beside_the_owners(
+    store: Store, project_id: int
+) -> None:
+    store_job(store, project_id, "calm", calm_job(NOON, compiling=10, training=110))
+    store_job(store, project_id, "fails", failing_job(NOON + DAY))
+
+    for weighting in ("accelerators", "wall"):
+        explanation = _explained(store, Comparison(Scope(), FIRST, SECOND, weighting, "owner"))
+
+        change = explanation.current.units - explanation.base.units
+        assert {Period.TRAINING, Owner.SCHEDULER, Owner.FRAMEWORK} == set(explanation.within_units)
+        assert sum(explanation.within_units.values()) + explanation.mix_units == change
+        [training] = [cause for cause in explanation.causes if cause.word is Period.TRAINING]
+        assert [job.job for job in training.jobs] == ["fails"]

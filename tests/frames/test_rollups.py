@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner
 from ett_service.frames.source import FrameError
 from ett_service.frames.sql import rolled_up
 
@@ -13,6 +13,10 @@ WEEK = (MONDAY, MONDAY + timedelta(days=7))
 COUNTED = ("attempts", "failures", "infra_failures", "jobs_started", "queue_wait_seconds",
            "between_runs_seconds", "effective_at_reference_seconds", "slowed_seconds",
            "effective_at_reference_weighted_seconds", "slowed_weighted_seconds")  # fmt: skip
+
+WAITED = tuple(
+    f"{owner}_{name}_seconds" for owner in Owner for name in ("wait", "wait_weighted", "queue")
+)
 
 
 def day(
@@ -33,6 +37,7 @@ def day(
         "start_us": int(at.timestamp()) * 1_000_000,
         "other": 0,
         **dict.fromkeys(COUNTED, 0),
+        **dict.fromkeys(WAITED, 0.0),
         "jobs_day": lived,
         "jobs_started": began,
         "e2e_seconds": sum(spent.values()),

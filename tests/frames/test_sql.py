@@ -25,7 +25,7 @@ def test_jobs_are_the_same_over_http_and_sql(over_http: HttpSource, over_sql: Sq
     assert_frame_equal(over_http.jobs(team="vision"), over_sql.jobs(team="vision"))
 
 
-@pytest.mark.parametrize("name", ["attempts", "ledger", "segments"])
+@pytest.mark.parametrize("name", ["attempts", "ledger", "segments", "waits"])
 def test_a_job_is_the_same_over_http_and_sql(
     name: str, over_http: HttpSource, over_sql: SqlSource
 ) -> None:

@@ -28,6 +28,7 @@ OF_THE_SERVER = (
     "markers list",
     f"fleet {DAYS} --by team",
     f"explain {DAYS} {BASE} --limit 5",
+    f"explain {DAYS} {BASE} --by owner",
     f"changes {DAYS}",
     f"what-if {DAYS} 'cut pt2_compile by 40 %' 'halve infra failures'",
     "checkpoint-advice live-failed",

@@ -85,6 +85,7 @@ READ = (
     f"/v1/fleet/explain?{DAYS}&{BASE}&limit=5",
     f"/v1/fleet/explain?{DAYS}&{BASE}&group_by=team,cluster&weighting=wall&limit=3",
     f"/v1/fleet/explain?{DAYS}&{BASE}&format=csv",
+    f"/v1/fleet/explain?{DAYS}&{BASE}&group_by=&split=owner",
     f"/v1/fleet/changes?{DAYS}",
     f"/v1/fleet/changes?{DAYS}&kind=deploy&reach_days=3&format=csv",
     f"/v1/fleet/checkpoint-advice?{DAYS}&group_by=cluster",

@@ -37,7 +37,7 @@ def head(revision: int) -> Head:
 
 def ledger_of(timeline: Timeline) -> JobLedger:
     whole = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
-    return replace(whole, waits=(), work=())
+    return replace(whole, waits=(), owned_waits=(), work=())
 
 
 def changes_to(key: JobKey, ledger: JobLedger, written: Head, before: StoredLedger) -> JobChanges:

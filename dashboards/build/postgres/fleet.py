@@ -204,6 +204,15 @@ _WAITING_AND_FAILING = Row(
             fields=(seconds("mean_wait", "mean wait"),),
         ),
         Panel(
+            title="Waits by owner",
+            description="Whose wait it was: accelerators x hours before the first step and in "
+            "recoveries. The queue before a job holds no accelerators and is not in it.",
+            queries=_trend(fleet.WAITS_BY_DAY),
+            unit="short",
+            step="1d",
+            stack=Stack.NORMAL,
+        ),
+        Panel(
             title="Unsaved GPU-hours by day",
             description=("Training lost to the failures of a day, times accelerators."),
             queries=_trend(fleet.UNSAVED_BY_DAY),

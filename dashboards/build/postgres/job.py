@@ -194,6 +194,16 @@ _DETAIL = Row(
             ),
         ),
         Panel(
+            title="Waits by owner",
+            description="Whose wait each second before the first step and of each recovery was: "
+            "the queue, and the periods scheduling, starting and recovering.",
+            queries=_table(job.WAITS),
+            unit="s",
+            may_be_empty="The run waited for nothing.",
+            kind=Kind.TABLE,
+            fields=(text("part", "wait"), text("owner", "whose"), seconds("seconds", "duration")),
+        ),
+        Panel(
             title="Stages",
             description="Named parts of phases over all attempts. Exclusive time is time "
             "outside nested stages. Stages own no time of the ledger.",

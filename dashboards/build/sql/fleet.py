@@ -16,7 +16,7 @@ from dashboards.build.sql.scope import (
     named,
 )
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner
 
 _SUMMED = f"FROM ett_v_rollup_hourly\nWHERE {HOURS}\n  AND {COUNTED}"
 _BY_DAY = f"FROM ett_v_rollup_daily\nWHERE {DAYS}\n  AND {COUNTED}"
@@ -91,6 +91,10 @@ QUEUE_WAIT_BY_DAY = (
     f" SUM(queue_wait_seconds) / NULLIF(SUM(jobs_started), 0) AS mean_wait\n{_BY_DAY}\n"
     "GROUP BY 1 ORDER BY 1"
 )
+_WAITED = [(f"SUM({owner}_wait_weighted_seconds) / 3600", owner.value) for owner in Owner]
+
+WAITS_BY_DAY = f"SELECT start_at AS time,\n  {named(_WAITED)}\n{_BY_DAY}\nGROUP BY 1 ORDER BY 1"
+
 UNSAVED_BY_DAY = (
     f"SELECT start_at AS time, SUM(unsaved_weighted_seconds) / 3600 AS gpu_hours\n{_BY_DAY}\n"
     "GROUP BY 1 ORDER BY 1"

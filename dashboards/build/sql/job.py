@@ -80,6 +80,10 @@ FROM ett_v_checkpoints
 WHERE {OF_THE_JOB} AND saved_us >= {FROM_US} AND saved_us < {TO_US} ORDER BY 1
 """.strip()
 
+WAITS = f"""
+SELECT part, owner, seconds FROM ett_v_waits WHERE {OF_THE_JOB} ORDER BY seconds DESC
+""".strip()
+
 STAGES = f"""
 SELECT phase, stage, COUNT(*) AS attempts, SUM(spans) AS spans,
   SUM(inclusive_seconds) AS inclusive, SUM(exclusive_seconds) AS exclusive

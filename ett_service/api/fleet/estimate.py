@@ -17,7 +17,8 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import declared
-from ett_service.core.fleet.totals import WEIGHTED, Totals
+from ett_service.core.fleet.measures import WEIGHTED
+from ett_service.core.fleet.totals import Totals
 from ett_service.fleet.run_plan import ASSUMPTION, EttFrom, Plan, PlanQuestion, plan
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.fleet import rollups

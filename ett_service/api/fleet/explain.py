@@ -31,9 +31,10 @@ from ett_service.api.deps import (
 from ett_service.api.problems import declared
 from ett_service.core.fleet.decomposition import UNITS
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.words import Category
+from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.core.words import Category, Owner, Period, Word
 from ett_service.fleet import scope as scopes
-from ett_service.fleet.explain import Comparison, Weighting, explain
+from ett_service.fleet.explain import Comparison, Split, Weighting, explain
 from ett_service.fleet.scope import BadQuestion, Exclusions, Window
 
 router = APIRouter(
@@ -72,6 +73,17 @@ class JobWeightAnswer(Answer):
     current_seconds: Seconds
 
 
+PartWord = Category | Owner | Literal["training", "ending", "mix"]
+
+
+def _part(cause: Any) -> str:
+    return _named(cause.word) if cause.word else "mix"
+
+
+def _named(word: Word) -> str:
+    return word.value if isinstance(word, Period) else word
+
+
 class PartAnswer(ComputedAnswer):
     """A cause of the change."""
 
@@ -79,15 +91,16 @@ class PartAnswer(ComputedAnswer):
         description="The cohort; null where unknown."
     )
     other: bool = Field(description="Whether these are the cohorts beyond the daily cap.")
-    part: Annotated[Category | Literal["mix"], Of(lambda cause: cause.category or "mix")]
+    part: Annotated[PartWord, Of(_part)]
     points: PointsOfUnits = Field(validation_alias="units")
     base: float = Field(
         description="For `mix`, the cohort's share of all time in the base window; else the "
-        "category's share of the cohort's time."
+        "part's share of the cohort's time."
     )
     current: float = Field(description="The same in the current window.")
     jobs: list[JobWeightAnswer] = Field(
-        description="The jobs with the most of that time in one of the windows, at most `jobs`."
+        description="The jobs with the most of that time in one of the windows, at most `jobs`; "
+        "of `training` those with the most wasted time."
     )
 
 
@@ -106,9 +119,9 @@ def _change(source: Any) -> int:
     return source.current.units - source.base.units if _is_comparable(source) else 0
 
 
-def _within(source: Any) -> dict[Category, int]:
+def _within(source: Any) -> dict[str, int]:
     units = source.within_units
-    return {category: units[category] for category in Category if units.get(category)}
+    return {_named(word): units[word] for word in source.words if units.get(word)}
 
 
 class ExplanationAnswer(ComputedAnswer):
@@ -116,7 +129,9 @@ class ExplanationAnswer(ComputedAnswer):
 
     base: SideAnswer
     current: SideAnswer
+    formula_version: int = FORMULA_VERSION
     weighting: Weighting
+    split: Split
     group_by: list[str]
     where: Annotated[dict[str, list[str]], SortedValues]
     exclusions: Exclusions
@@ -133,8 +148,8 @@ class ExplanationAnswer(ComputedAnswer):
     within_points: Annotated[
         PointsOfUnits, Of(lambda source: sum(source.within_units.values()))
     ] = Field(description="Because cohorts spent their time differently.")
-    within: Annotated[dict[Category, PointsOfUnits], Of(_within)] = Field(
-        description="The same by category, over all cohorts."
+    within: Annotated[dict[PartWord, PointsOfUnits], Of(_within)] = Field(
+        description="The same by category or owner, over all cohorts."
     )
     parts: list[PartAnswer] = Field(validation_alias="causes")
     rest: Annotated[RestAnswer, Of(lambda source: source)]
@@ -165,9 +180,16 @@ def _comparison(
     weighting: Annotated[
         Weighting, Query(description="The weight of a second: its accelerators, or one.")
     ] = "accelerators",
+    split: Annotated[
+        Split,
+        Query(
+            description="By what the change within cohorts is split: `category`; or `owner`, by "
+            "whose wait a second was, beside the losses in `training` and the `ending`."
+        ),
+    ] = "category",
 ) -> Comparison:
     grouped = replace(scope, group_by=scopes.group_by(group_by))
-    return Comparison(grouped, base, current, weighting)
+    return Comparison(grouped, base, current, weighting, split)
 
 
 @router.get(
@@ -186,8 +208,8 @@ def explain_fleet(
     """Split the change of ETT% between two windows into parts that add up to it.
 
     The part `mix` of a cohort is due to its share of all time. The other parts are due to the
-    share of its own time that it spent on a category. See "Why did it change?" in
-    docs/definitions.md.
+    share of its own time that it spent on a category, or waited for an owner. See "Why did it
+    change?" in docs/definitions.md.
     """
     explanation = explain(conn, comparison, most_parts=limit, most_jobs=jobs)
     answer = ExplanationAnswer.of(explanation, comparison, comparison.scope)

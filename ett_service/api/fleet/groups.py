@@ -18,8 +18,9 @@ from ett_service.api.answers import (
 )
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.core.dimensions import Dimension
-from ett_service.core.fleet.totals import FAILURE, MEASURES, PHASE, Totals
-from ett_service.core.words import TIMED, Category, Cause, Origin, Period
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
+from ett_service.core.words import TIMED, Category, Cause, Origin, Owner, Period
 from ett_service.fleet.summary import Group
 from ett_service.storage.fleet.preemptions import PreemptionOrder
 
@@ -43,10 +44,10 @@ class Measures:
 _MEASURES = frozenset(MEASURES)
 
 
-def by_word(us: Callable[[Totals, Any], int], words: type[Category | Period]) -> Of:
+def by_word(us: Callable[[Totals, Any], int], words: type[Category | Owner | Period]) -> Of:
     """Compute what was spent on each of the *words*, from an attribute ``totals``."""
 
-    def compute(group: Any) -> dict[Category | Period, int]:
+    def compute(group: Any) -> dict[Category | Owner | Period, int]:
         totals = group.totals
         return {word: us(totals, word) for word in words}
 
@@ -235,6 +236,16 @@ class GroupAnswer(ComputedAnswer):
         dict[Period, Seconds],
         by_word(Totals.period_us, Period),
     ] = Field(description="They sum to `e2e_seconds`.")
+    owners: Annotated[dict[Owner, Seconds], by_word(Totals.wait_us, Owner)] = Field(
+        description="By whose wait it was; they sum to the periods `scheduling`, `starting` and "
+        "`recovering`."
+    )
+    weighted_owners: Annotated[dict[Owner, Seconds], by_word(Totals.wait_weighted_us, Owner)] = (
+        Field(description="The same times accelerators, where those are known.")
+    )
+    queue_owners: Annotated[dict[Owner, Seconds], by_word(Totals.queue_us, Owner)] = Field(
+        description="They sum to `queue_wait_seconds`."
+    )
     ett_ratio: Ratio = Field(
         description="The headline: effective over all seconds, weighted by accelerators."
     )

@@ -42,6 +42,7 @@ from ett_service.api.deps import (
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
 from ett_service.core.intervals import HOUR_US
+from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.planning.scenario import (
     GRAMMAR,
     CutFailures,
@@ -123,6 +124,7 @@ class WhatIfAnswer(ComputedAnswer):
 
     from_at: Instant = start_of()
     to: Instant = end_of()
+    formula_version: int = FORMULA_VERSION
     where: Annotated[dict[str, list[str]], SortedValues]
     exclusions: Exclusions
     currency: str

@@ -27,6 +27,7 @@ from ett_service.api.jobs.speed import (
     Unmeasured,
     ratio_at_reference,
 )
+from ett_service.api.jobs.waits import SecondsByOwner, Waits
 from ett_service.api.record.corrections import ExclusionAnswer
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -136,6 +137,9 @@ class RecoveryAnswer(Answer):
     outcome: Outcome = Field(description="The outcome of the interrupted attempt.")
     parts: NonzeroByCategory = Field(
         validation_alias="parts_us", description="They sum to `seconds`."
+    )
+    owners: SecondsByOwner = Field(
+        validation_alias="owners_us", description="By whose wait it was; they sum to `seconds`."
     )
     stalled_seconds: Seconds
     repeated_seconds: Seconds
@@ -330,6 +334,7 @@ class JobAnswer(JobSummary):
     periods: Annotated[dict[Period, Seconds], Of(_by_period)] = Field(
         description="Every period; they sum to `e2e_seconds`."
     )
+    waits: Waits
     effective_at_reference_seconds: AtReference
     slowed_seconds: Slowed
     speed_unmeasured_seconds: Unmeasured

@@ -15,6 +15,7 @@ from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
+from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.ranks import rank_times, slowest_ranks
 from ett_service.core.ledger.results import AttemptLedger, Segment
 from ett_service.core.ledger.stages import Milestone, RankSpan, milestones, rank_spans, stage_times
@@ -46,6 +47,14 @@ class StagesAnswer(Answer):
 
     job: str
     as_of: Instant
+    e2e_seconds: Seconds
+    span_seconds: Seconds = Field(
+        validation_alias="span_us",
+        description="All phases and stages added up, as whoever sums their spans would.",
+    )
+    span_ratio: float = Field(
+        description="`span_seconds` over `e2e_seconds`: spans overlap, and the ledger does not."
+    )
     stages: list[StageAnswer]
 
 
@@ -111,7 +120,10 @@ def read_stages(
     ledger = ledger_of(conn, project_id, job)
     events = stored_events.events(conn, project_id, job)
     spans = rank_spans(events, stored_events.offsets(conn, project_id, job), ledger)
-    answer = StagesAnswer.of(ledger, job=job, stages=list(stage_times(spans, ledger)))
+    times = stage_times(spans, ledger)
+    span_us = sum(time.inclusive_us for time in times)
+    span_ratio = ratio(span_us, ledger.e2e_us)
+    answer = StagesAnswer.of(ledger, job=job, stages=times, span_us=span_us, span_ratio=span_ratio)
     return listed(form, answer, answer.stages, of=StageAnswer, name="stages")
 
 

@@ -11,6 +11,8 @@ from ett_service.cli.remote import ask
 from ett_service.cli.tables import Answer, number, text, write_table
 from ett_service.cli.verb import Verb
 
+_OWNER = "owner"
+
 
 def _points(change: float) -> str:
     return points(change / 100)
@@ -40,12 +42,14 @@ def _options(parser: ArgumentParser) -> None:
 
 
 def _explain(args: Namespace) -> Any:
+    names = None if args.by is None else [name.strip() for name in args.by.split(",")]
     query = {
         **window_query(args),
         **scope_query(args),
         "base_from": args.base_begin,
         "base_to": args.base_end,
-        "group_by": args.by,
+        "group_by": None if names is None else ",".join(name for name in names if name != _OWNER),
+        "split": _OWNER if _OWNER in (names or ()) else None,
         "weighting": args.weighting,
         "limit": args.limit,
     }
@@ -76,7 +80,8 @@ def _write(answer: Answer, _args: Namespace) -> None:
 
 
 VERB = Verb(
-    epilog="Examples: `ett explain`, `ett explain --by team,model --from 14d`.",
+    epilog="Examples: `ett explain`, `ett explain --by team,model --from 14d`; `ett explain --by "
+    "owner` splits the change by whose wait it was, `--by owner,team` for each team.",
     options=(by, window, _options, scope, server),
     run=_explain,
     write=_write,

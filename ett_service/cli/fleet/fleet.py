@@ -44,6 +44,12 @@ _SPREAD = (
     number("n", "count", count),
     *(number(name, name, duration) for name in ("mean", "p50", "p90", "p99")),
 )
+_OWNERS = (
+    text("whose wait", itemgetter(0)),
+    number("weighted h", itemgetter(1), gpu_hours),
+    number("starts and recoveries", itemgetter(2), duration),
+    number("queue", itemgetter(3), duration),
+)
 _MEASURES = ("time_to_start", "time_to_recover", "checkpoint_blocking")
 
 
@@ -80,6 +86,7 @@ def _write_summary(answer: Answer) -> None:
     if not dimensions:
         write_table(_RATIOS, [total])
         _write_categories(total)
+        _write_owners(total)
         _write_failures(total)
         return
     write_table(
@@ -133,6 +140,18 @@ def _write_categories(total: Answer) -> None:
     sums = ("all", 1.0 if whole else None, total["gpu_seconds"], total["cost"]["total"])
     write_line()
     write_table(columns, rows, last=cells(columns, sums))
+
+
+def _write_owners(total: Answer) -> None:
+    """Write whose the waits were: GPU-hours where accelerators are known, and wall time."""
+    rows = [
+        (owner, total["weighted_owners"][owner], seconds, total["queue_owners"][owner])
+        for owner, seconds in total["owners"].items()
+        if seconds or total["queue_owners"][owner]
+    ]
+    if rows:
+        write_line()
+        write_table(_OWNERS, sorted(rows, key=itemgetter(1), reverse=True))
 
 
 def _write_failures(total: Answer) -> None:

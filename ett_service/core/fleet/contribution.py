@@ -5,20 +5,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ett_service.core.dimensions import Cohort
-from ett_service.core.fleet.owned_time import Frame, fits, is_weighted, last_at, owned_time
-from ett_service.core.fleet.totals import (
-    FAILURE,
-    JOB_ETT,
-    PHASE,
-    PLAIN,
-    WEIGHTED,
-    Names,
-    place,
-    ratio_place,
+from ett_service.core.fleet.measures import PLAIN, QUEUES, WEIGHTED, Names
+from ett_service.core.fleet.owned_time import (
+    Frame,
+    fits,
+    is_weighted,
+    last_at,
+    owned_time,
+    waits_by_hour,
 )
+from ett_service.core.fleet.totals import FAILURE, JOB_ETT, PHASE, place, ratio_place
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.results import (
     AttemptLedger,
@@ -29,6 +28,7 @@ from ett_service.core.ledger.results import (
     Work,
 )
 from ett_service.core.ledger.spans import NEVER
+from ett_service.core.owners import OwnedWait
 from ett_service.core.words import (
     BEFORE_THE_LOOP,
     FAILURES,
@@ -39,6 +39,8 @@ from ett_service.core.words import (
     Outcome,
     Period,
 )
+
+S = TypeVar("S", Segment, OwnedWait)
 
 _CHECKPOINT_STOP = Category.CHECKPOINT_BLOCKING.value
 
@@ -92,7 +94,8 @@ def _of_the_job(ledger: JobLedger) -> Iterator[InstantAmounts]:
 def _of_the_run(run: RunLedger, ledger: JobLedger) -> Iterator[InstantAmounts]:
     if run.idle_before_us:
         yield InstantAmounts(run.sign_at, None, (("between_runs_us", run.idle_before_us),))
-    waited = (("queue_wait_us", run.queue_wait_us),)
+    by_owner = tuple((QUEUES[owner], us) for owner, us in run.queue_owners_us.items())
+    waited = (("queue_wait_us", run.queue_wait_us), *by_owner)
     if run.started_at is None:
         at = ledger.as_of if run is ledger.runs[-1] else run.sign_at
         yield InstantAmounts(at, None, waited)
@@ -224,6 +227,7 @@ def contribution(
     first = -NEVER if since is None else hour_of(since)
     if frame.fits:
         _add_time(cells, ledger, frame, first)
+        _add_waits(cells, ledger, frame, first)
         _add_lives(cells, ledger, frame, first)
         _add_instants(cells, ledger, frame, first)
         _add_work(cells, ledger, frame, first)
@@ -248,7 +252,8 @@ def first_difference(before: JobLedger, after: JobLedger, changed_from: int | No
     if not _framed_alike(before, after):
         return None
     instants = [amounts.at for amounts in changed_amounts(before, after)]
-    instants += _first_unlike_segment(before.segments, after.segments, changed_from)
+    instants += _first_unlike(before.segments, after.segments, changed_from)
+    instants += _first_unlike(before.owned_waits, after.owned_waits, None)
     for old, new in zip_longest(before.work, after.work):
         if old != new:
             instants += [work.hour_at for work in (old, new) if work is not None]
@@ -256,9 +261,7 @@ def first_difference(before: JobLedger, after: JobLedger, changed_from: int | No
     return min(instants, default=last_at(after))
 
 
-def _first_unlike_segment(
-    before: Sequence[Segment], after: Sequence[Segment], changed_from: int | None
-) -> list[int]:
+def _first_unlike(before: Sequence[S], after: Sequence[S], changed_from: int | None) -> list[int]:
     since = (-NEVER if changed_from is None else changed_from,)
     olds = islice(before, bisect_left(before, since), None)
     news = islice(after, bisect_left(after, since), None)
@@ -314,6 +317,15 @@ def _add_time(
             cell.add("unweighted_us", us)
         if category is Category.EFFECTIVE_TRAINING:
             _add_productive(cell, ledger.produced, us, weighted_us)
+
+
+def _add_waits(
+    cells: defaultdict[tuple[int, Cohort], Cell], ledger: JobLedger, frame: Frame, first: int
+) -> None:
+    for (hour, number, is_excluded, owner), us in waits_by_hour(ledger, frame, first).items():
+        cell = cells[hour, frame.of_attempt(number, excluded=is_excluded)]
+        cell.add(PLAIN.owners[owner], us)
+        cell.add(WEIGHTED.owners[owner], us * frame.weights[number])
 
 
 def _add_amount(

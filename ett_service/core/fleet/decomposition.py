@@ -7,6 +7,7 @@ Over cohorts ``c`` with weight ``w`` (their share of all time), ratio ``r`` and 
     mix(c)        = (w1 - w0) * (r_bar - R_bar)
     within(c, k)  = -w_bar * (s1 - s0)          for each category k but effective training
 
+Time may be partitioned by other words than categories, as long as effective training is one.
 ``R`` is the fleet's ratio. It holds because weights sum to 1 in both windows, and because a
 cohort's effective share is what its other categories leave. A cohort that has time in one window
 only is all mix: its ratio counts as the same in the window that does not know it. The midpoints
@@ -19,38 +20,40 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Generic, TypeAlias, TypeVar
 
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Word
 
 K = TypeVar("K")
+W = TypeVar("W", bound=Word)
 
-Times: TypeAlias = Mapping[Category, int]
-"""Microseconds by category, weighted or not: what is absent is 0."""
+Times: TypeAlias = Mapping[W, int]
+"""Microseconds by word of a partition, weighted or not: what is absent is 0."""
 
 UNITS = 10**12
 """Parts are told in whole units, so many of which make a ratio of 1."""
 
+_EFFECTIVE: Word = Category.EFFECTIVE_TRAINING
 _NOTHING = Fraction(0)
 _HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class ChangePart(Generic[K]):
+class ChangePart(Generic[K, W]):
     """One cause of the change."""
 
     cohort: K
-    category: Category | None  #: None for mix
+    word: W | None  #: of the partition, such as a category; None for mix
     change: Fraction  #: of the fleet's ratio
-    base: Fraction  #: mix: the cohort's weight; within: the category's share of the cohort
+    base: Fraction  #: mix: the cohort's weight; within: the word's share of the cohort
     current: Fraction
 
 
 @dataclass(frozen=True, slots=True)
-class Decomposition(Generic[K]):
+class Decomposition(Generic[K, W]):
     """Both windows' ratios and the parts of their difference, none of which is 0."""
 
     base: Fraction
     current: Fraction
-    parts: tuple[ChangePart[K], ...]
+    parts: tuple[ChangePart[K, W], ...]
 
     @property
     def change(self) -> Fraction:
@@ -58,30 +61,41 @@ class Decomposition(Generic[K]):
         return self.current - self.base
 
 
-def decompose(base: Mapping[K, Times], current: Mapping[K, Times]) -> Decomposition[K]:
+def decompose(
+    base: Mapping[K, Times[Category]], current: Mapping[K, Times[Category]]
+) -> Decomposition[K, Category]:
+    """Split the change of effective time over all time by category."""
+    return decompose_by(tuple(Category), base, current)
+
+
+def decompose_by(
+    words: Sequence[W], base: Mapping[K, Times[W]], current: Mapping[K, Times[W]]
+) -> Decomposition[K, W]:
     """Split the change of effective time over all time; the parts come cohort by cohort.
 
-    Where a window holds no time there is nothing to compare, and no parts.
+    *words* partition time, and ``Category.EFFECTIVE_TRAINING`` is one of them. Where a window
+    holds no time there is nothing to compare, and no parts.
     """
     before, after = _Window(base), _Window(current)
-    parts: list[ChangePart[K]] = []
+    parts: list[ChangePart[K, W]] = []
     if before.us and after.us:
         middle = (before.ratio + after.ratio) / 2
         for cohort in dict.fromkeys((*base, *current)):
-            parts += _parts(cohort, before, after, middle)
+            parts += _parts(cohort, words, before, after, middle)
     return Decomposition(before.ratio, after.ratio, tuple(part for part in parts if part.change))
 
 
-class _Window(Generic[K]):
+class _Window(Generic[K, W]):
     """The time of one window, by cohort."""
 
-    def __init__(self, times: Mapping[K, Times]) -> None:
-        self._times = times
-        self._us = {cohort: sum(by_category.values()) for cohort, by_category in times.items()}
+    def __init__(self, times: Mapping[K, Times[W]]) -> None:
+        self._times: Mapping[K, Mapping[str, int]] = {
+            cohort: {str(word): us for word, us in by_word.items()}
+            for cohort, by_word in times.items()
+        }
+        self._us = {cohort: sum(by_word.values()) for cohort, by_word in times.items()}
         self.us = sum(self._us.values())
-        effective_us = sum(
-            by_category.get(Category.EFFECTIVE_TRAINING, 0) for by_category in times.values()
-        )
+        effective_us = sum(by_word.get(_EFFECTIVE, 0) for by_word in self._times.values())
         self.ratio = _over(effective_us, self.us)
 
     def weight(self, cohort: K) -> Fraction:
@@ -90,8 +104,8 @@ class _Window(Generic[K]):
     def knows(self, cohort: K) -> bool:
         return self._us.get(cohort, 0) > 0
 
-    def share(self, cohort: K, category: Category) -> Fraction:
-        return _over(self._times[cohort].get(category, 0), self._us[cohort])
+    def share(self, cohort: K, word: Word) -> Fraction:
+        return _over(self._times[cohort].get(word, 0), self._us[cohort])
 
 
 def _over(us: int, whole_us: int) -> Fraction:
@@ -99,22 +113,22 @@ def _over(us: int, whole_us: int) -> Fraction:
 
 
 def _parts(
-    cohort: K, before: _Window[K], after: _Window[K], fleet: Fraction
-) -> Iterator[ChangePart[K]]:
+    cohort: K, words: Sequence[W], before: _Window[K, W], after: _Window[K, W], fleet: Fraction
+) -> Iterator[ChangePart[K, W]]:
     windows = [window for window in (before, after) if window.knows(cohort)]
     if not windows:
         return
     weights = before.weight(cohort), after.weight(cohort)
-    ratios = [window.share(cohort, Category.EFFECTIVE_TRAINING) for window in windows]
+    ratios = [window.share(cohort, _EFFECTIVE) for window in windows]
     ratio = sum(ratios, _NOTHING) / len(ratios)
     yield ChangePart(cohort, None, (weights[1] - weights[0]) * (ratio - fleet), *weights)
     if len(windows) == 1:
         return
     weight = sum(weights, _NOTHING) / 2
-    for category in Category:
-        if category is not Category.EFFECTIVE_TRAINING:
-            shares = before.share(cohort, category), after.share(cohort, category)
-            yield ChangePart(cohort, category, -weight * (shares[1] - shares[0]), *shares)
+    for word in words:
+        if word != _EFFECTIVE:
+            shares = before.share(cohort, word), after.share(cohort, word)
+            yield ChangePart(cohort, word, -weight * (shares[1] - shares[0]), *shares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +140,7 @@ class Units:
     parts: tuple[int, ...]  #: in the order of the decomposition's
 
 
-def in_units(decomposition: Decomposition[K]) -> Units:
+def in_units(decomposition: Decomposition[K, W]) -> Units:
     """Round so that the sum still holds: by largest remainder, ties to the earlier part.
 
     No part is moved by a whole unit.

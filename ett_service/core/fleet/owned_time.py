@@ -1,7 +1,8 @@
 """Owned time: whose each second of a job is, in which cohort it lies and what it weighs."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from ett_service.core.intervals import HOUR_US, Interval, merged
 from ett_service.core.ledger.job_results import UNHELD, cut_waits
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
 from ett_service.core.ledger.spans import NEVER
-from ett_service.core.words import Category, Period
+from ett_service.core.words import Category, Owner, Period
 
 MOST_ACCELERATORS = 1_000_000
 """More than these in one attempt are as good as unknown."""
@@ -141,6 +142,23 @@ def owned_time(ledger: JobLedger, frame: Frame, since: int = -NEVER) -> Iterator
     for start, end, period, latest, held in ledger.waits:
         category = Category.RESTART_WAIT
         yield OwnedTime(start, end, category, period, None, latest, weights[latest], held)
+
+
+def waits_by_hour(
+    ledger: JobLedger, frame: Frame, since: int = -NEVER
+) -> Mapping[tuple[int, int, bool, Owner], int]:
+    """Sum what was waited from *since* on by hour, attempt, whether excluded, and owner.
+
+    In microseconds; the queue, which is no part of E2E, is left out.
+    """
+    sums: defaultdict[tuple[int, int, bool, Owner], int] = defaultdict(int)
+    first = max(0, bisect_left(ledger.owned_waits, (since,)) - 1)
+    for start, end, _, number, owner in ledger.owned_waits[first:]:
+        if number is None:
+            continue
+        for at, until in frame.cuts(max(start, since), end):
+            sums[at - at % HOUR_US, number, frame.excluded(at), owner] += until - at
+    return sums
 
 
 def time_in_window(

@@ -14,8 +14,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar
 
+from ett_service.core.fleet.measures import MEASURES, PLAIN, QUEUES, WEIGHTED
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.words import Category, Period
+from ett_service.core.words import Category, Owner, Period
 
 K = TypeVar("K", bound=Hashable)
 
@@ -167,83 +168,6 @@ def summed(amounts: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[
     return sums
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the measures of one weight are called."""
-
-    categories: Mapping[Category, str]
-    periods: Mapping[Period, str]
-    wasted: str
-
-
-def _names(weight: str) -> Names:
-    return Names(
-        {category: f"{category}{weight}_us" for category in Category},
-        {period: f"{period}_period{weight}_us" for period in Period},
-        f"wasted{weight}_us",
-    )
-
-
-PLAIN = _names("")
-WEIGHTED = _names("_weighted")
-
-MEASURES: tuple[str, ...] = (
-    *PLAIN.categories.values(),
-    *WEIGHTED.categories.values(),
-    "restart_wait_gpu_us",
-    *PLAIN.periods.values(),
-    *WEIGHTED.periods.values(),
-    PLAIN.wasted,
-    WEIGHTED.wasted,
-    "unweighted_us",
-    "queue_wait_us",
-    "between_runs_us",
-    "effective_at_reference_us",
-    "effective_at_reference_weighted_us",
-    "slowed_us",
-    "slowed_weighted_us",
-    "unsaved_us",
-    "unsaved_weighted_us",
-    "failures",
-    "infra_failures",
-    "preemptions",
-    "attempts",
-    "jobs_hour",
-    "jobs_day",
-    "jobs_started",
-    "jobs_ended",
-    "jobs_ended_unweighted",
-    "jobs_left_out",
-    "samples",
-    "samples_known",
-    "samples_us",
-    "samples_weighted_us",
-    "tokens",
-    "tokens_known",
-    "tokens_us",
-    "tokens_weighted_us",
-    "tokens_gpu_us",
-    "teraflops",
-    "teraflops_weighted_us",
-    "cells",
-)
-"""What is summed.
-
-``<category>_us`` and ``<period>_period_us`` are wall time, ``_weighted_us`` the same times
-accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they were held, see
-:meth:`Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
-``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
-``between_runs_us`` are no part of E2E. ``effective_at_reference_us`` and ``slowed_us`` are parts of
-effective training, in the hour in which their attempt ended (as-of while it runs). Jobs count in
-``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
-day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
-``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a
-job's time ends. ``samples``, ``tokens`` and ``teraflops`` (10^12 operations) are what jobs
-report; beside them stands the effective time of the jobs that do, and ``tokens_gpu_us``, all GPU
-time of those that report tokens. ``samples_known``, ``tokens_known`` and ``teraflops`` go with
-weighted time and leave out jobs whose accelerators are unknown. ``cells`` counts what was summed.
-"""
-
 JOB_ETT = "job_ett"
 """The tally of jobs by their own ETT%, in places of :func:`ratio_place`."""
 
@@ -306,6 +230,18 @@ class Totals:
     def period_us(self, period: Period) -> int:
         """Return its wall time."""
         return self[PLAIN.periods[period]]
+
+    def wait_us(self, owner: Owner) -> int:
+        """Return the wall time of waits that it owned."""
+        return self[PLAIN.owners[owner]]
+
+    def wait_weighted_us(self, owner: Owner) -> int:
+        """Return the same times accelerators."""
+        return self[WEIGHTED.owners[owner]]
+
+    def queue_us(self, owner: Owner) -> int:
+        """Return the time in the queue that it owned."""
+        return self[QUEUES[owner]]
 
     @property
     def e2e_us(self) -> int:

@@ -41,6 +41,7 @@ from ett_service.core.ledger.lifetimes import (
     follows_clock,
     split_into_runs,
 )
+from ett_service.core.ledger.owned_waits import OwnedWaits, wait_shares
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -55,6 +56,7 @@ from ett_service.core.ledger.results import (
 from ett_service.core.ledger.run_results import References, run_ledgers
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
+from ett_service.core.owners import OwnedWait
 from ett_service.core.words import Category, JobState, Outcome
 
 T = TypeVar("T")
@@ -99,6 +101,7 @@ class JobFold:
         self._checkpoints_of: dict[AttemptKey, tuple[Checkpoint, ...]] = {}
         self._waits: Sequence[Segment] | None = None
         self._recoveries: tuple[Recovery, ...] = ()
+        self._owned_waits = OwnedWaits()
 
     @property
     def event_count(self) -> int:
@@ -140,10 +143,17 @@ class JobFold:
         gpus = accelerators(lives, self._facts.gpus)
         attempts, gaps_of = self._attempt_ledgers(parts, gpus)
         attempts, references = self._with_speeds(runs, attempts)
-        job_waits = _joined(map(waits, runs))
+        waits_of = [waits(run) for run in runs]
+        owned_waits_of = [
+            self._owned_waits.cut(run, between, self._attempts.last_sign_at)
+            for run, between in zip(runs, waits_of, strict=True)
+        ]
+        job_waits, owned_waits = _joined(waits_of), _joined(owned_waits_of)
         job_shares = shares(parts, job_waits, gpus)
         job_work = _joined(self._work_done(run) for run in runs)
-        ledgers = run_ledgers(runs, attempts, references, self._attempts.last_sign_at)
+        ledgers = run_ledgers(
+            runs, attempts, references, owned_waits_of, self._attempts.last_sign_at
+        )
         begun = [run for run in ledgers if run.started_at is not None]
         starts = [run.time_to_start_us for run in ledgers if run.time_to_start_us is not None]
         return JobLedger(
@@ -157,7 +167,7 @@ class JobFold:
             segments=_joined(run.segments for run in runs),
             shares=job_shares,
             attempts=attempts,
-            recoveries=self._recoveries_of(runs),
+            recoveries=self._recoveries_of(runs, owned_waits_of),
             time_to_start_us=sum(starts) if starts else None,
             failures=sum(run.failures for run in ledgers),
             infra_failures=sum(run.infra_failures for run in ledgers),
@@ -173,6 +183,8 @@ class JobFold:
             due_at=self._due_at(last),
             produced=produced(job_work),
             waits=job_waits,
+            owned_waits=owned_waits,
+            wait_shares=wait_shares(owned_waits, gpus),
             work=job_work,
             checkpoints=self._checkpoints(lives),
             runs=ledgers,
@@ -268,7 +280,9 @@ class JobFold:
                 self._checkpoints_of[life.events.key] = checkpoints(life)
         return _joined(self._checkpoints_of.get(life.events.key, ()) for life in lives)
 
-    def _recoveries_of(self, runs: Sequence[RunSegments]) -> tuple[Recovery, ...]:
+    def _recoveries_of(
+        self, runs: Sequence[RunSegments], owned_waits_of: Sequence[Sequence[OwnedWait]]
+    ) -> tuple[Recovery, ...]:
         """Return the recoveries; parts of those before the first change are not summed again."""
         change = self.changed_from
         unchanged = {
@@ -276,7 +290,10 @@ class JobFold:
             for recovery in self._recoveries
             if change is not None and recovery.end_at < change
         }
-        self._recoveries = _joined(recoveries(run, unchanged) for run in runs)
+        self._recoveries = _joined(
+            recoveries(run, unchanged, owned_waits)
+            for run, owned_waits in zip(runs, owned_waits_of, strict=True)
+        )
         return self._recoveries
 
     def _due_at(self, lifetimes: Lifetimes) -> int | None:

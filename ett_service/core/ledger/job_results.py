@@ -6,30 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 
 from ett_service.core.errors import refuse_negative
-from ett_service.core.intervals import Interval, merged, outside
+from ett_service.core.intervals import LARGEST_STORED, Interval, merged, outside
 from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, AttemptEvents, WorkHours
 from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
 from ett_service.core.ledger.lifetimes import Lifetime
 from ett_service.core.ledger.lives import NO_RESTARTS, Restarts
+from ett_service.core.ledger.owned_waits import by_owner, waits_inside
 from ett_service.core.ledger.results import (
     Gap,
     Quality,
     Recovery,
     Segment,
     Share,
-    Wait,
     Work,
     WorkDone,
 )
 from ett_service.core.ledger.spans import NEVER, Span
+from ett_service.core.owners import OwnedWait, Wait
 from ett_service.core.words import BROKEN_HOOKS, Category, HookState, Outcome, Period, Phase
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""
-
-LARGEST_STORED = 2**63 - 1
-"""What a weighted share is cut off at: stores keep no more, and no real job reaches it."""
 
 MOST_GAPS = 100
 """Gaps that are named; the counts are of all."""
@@ -163,9 +161,14 @@ def held_waits(lives: Sequence[Lifetime]) -> list[Interval]:
 
 
 def recoveries(
-    run: RunSegments, unchanged: Mapping[Interval, Mapping[Category, int]]
+    run: RunSegments,
+    unchanged: Mapping[Interval, Mapping[Category, int]],
+    owned_waits: Sequence[OwnedWait],
 ) -> tuple[Recovery, ...]:
-    """Return a run's recoveries in order; *unchanged* has the parts of those that are as before."""
+    """Return a run's recoveries in order; *unchanged* has the parts of those that are as before.
+
+    *owned_waits* are the run's, in order.
+    """
     loop_ranges, segments = run.periods.loop_ranges, run.segments
     spans: list[tuple[Interval, int, int | None]] = [
         ((before.end, after.start), before.number, after.number)
@@ -181,6 +184,7 @@ def recoveries(
             start_at=span[0],
             end_at=span[1],
             parts_us=unchanged.get(span) or _parts_us(span, segments),
+            owners_us=by_owner(waits_inside(span, owned_waits)),
             stalled_us=run.part(interrupted).attempt_segments.ownership.silent_tail_us,
             repeated_us=0 if resumed is None else _repeated_us(run, resumed),
             outcome=run.lifetimes.life(interrupted).outcome,

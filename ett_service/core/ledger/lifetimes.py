@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from ett_service.core.events import AttemptEnded, Ending, JobEnded
-from ett_service.core.intervals import Interval
 from ett_service.core.ledger.attempt_events import AttemptEvents
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import (
@@ -333,13 +332,15 @@ def end_of_e2e(lifetimes: Lifetimes) -> int:
     return max(life.end for life in lifetimes.lives)
 
 
-def queued_intervals(lifetimes: Lifetimes, last_sign_at: int) -> Iterable[Interval]:
+def queued_spans(
+    lifetimes: Lifetimes, last_sign_at: int
+) -> Iterator[tuple[AttemptEvents, int, int]]:
     """Yield when an attempt had a ``queued`` span open, whether or not it then began."""
     for life in lifetimes.lives:
         for span in life.events.by_phase.get(Phase.QUEUED, ()):
-            yield span.begin, min(span.end, life.end)
+            yield life.events, span.begin, min(span.end, life.end)
     still = lifetimes.as_of if lifetimes.state is JobState.QUEUED else last_sign_at
     for attempt in lifetimes.waiting:
         end = still if lifetimes.standing is None else max(lifetimes.standing.at, attempt.heard)
         for span in attempt.by_phase.get(Phase.QUEUED, ()):
-            yield span.begin, min(span.end, end)
+            yield attempt, span.begin, min(span.end, end)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.intervals import Interval
+from ett_service.core.owners import OwnedWait, Wait, WaitShare
 from ett_service.core.words import (
     Basis,
     Category,
@@ -18,6 +19,7 @@ from ett_service.core.words import (
     JobState,
     Origin,
     Outcome,
+    Owner,
     Period,
     Phase,
 )
@@ -54,16 +56,6 @@ class Share(NamedTuple):
     us: int
     weighted_us: int | None  #: times accelerators; None while they are unknown
     gpu_us: int | None  #: the part of it during which accelerators were held
-
-
-class Wait(NamedTuple):
-    """An interval ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
-
-    start_at: int
-    end_at: int
-    period: Period
-    number: int  #: of the attempt that ended last before it
-    held: bool  #: whether its accelerators were held
 
 
 class Work(NamedTuple):
@@ -224,6 +216,7 @@ class Recovery:
     stalled_us: int  #: the interrupted attempt's silent tail
     repeated_us: int  #: all repeated time of the resumed attempt
     outcome: Outcome  #: of the interrupted attempt
+    owners_us: Mapping[Owner, int] = field(default_factory=dict)  #: sums to ``us``
 
     @property
     def us(self) -> int:
@@ -310,6 +303,7 @@ class RunLedger:
     unsaved_us: int
     speed: Speed = NO_SPEED
     speed_references: tuple[SpeedReference, ...] = ()
+    queue_owners_us: Mapping[Owner, int] = field(default_factory=dict)  #: sums to the queue wait
 
     @property
     def e2e_us(self) -> int:
@@ -346,6 +340,8 @@ class JobLedger:
     due_at: int | None  #: when a fold of the same events would first differ by more than length
     produced: Work = NO_WORK
     waits: tuple[Wait, ...] = ()
+    owned_waits: tuple[OwnedWait, ...] = ()
+    wait_shares: tuple[WaitShare, ...] = ()
     work: tuple[WorkDone, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     runs: tuple[RunLedger, ...] = ()

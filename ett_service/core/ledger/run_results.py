@@ -1,18 +1,20 @@
 """The results of each run of a job."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from ett_service.core.intervals import merged
 from ett_service.core.ledger.job_segments import RunSegments
-from ett_service.core.ledger.lifetimes import queued_intervals
+from ett_service.core.ledger.lifetimes import queued_spans
+from ett_service.core.ledger.owned_waits import by_owner
 from ett_service.core.ledger.results import (
     AttemptLedger,
     RunLedger,
     SpeedReference,
     summed_speed,
 )
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category
+from ett_service.core.owners import OwnedWait
+from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, WaitPart
 
 References = tuple[SpeedReference, ...]
 """Of one run."""
@@ -22,9 +24,10 @@ def run_ledgers(
     runs: Sequence[RunSegments],
     attempts: Sequence[AttemptLedger],
     references: Sequence[References],
+    owned_waits: Sequence[Sequence[OwnedWait]],
     last_sign_at: int,
 ) -> tuple[RunLedger, ...]:
-    """Return the results of each run; *attempts* are those of all, *references* of each."""
+    """Return the results of each run; *attempts* are those of all, the rest is by run."""
     idle_us = [
         max(0, after.lifetimes.run.sign_at - _over_at(before)) for before, after in pairwise(runs)
     ]
@@ -36,9 +39,10 @@ def run_ledgers(
             [attempts[life.number] for life in run.lifetimes.lives],
             own_references,
             last_sign_at,
+            owned_waits=own_waits,
         )
-        for number, (idle, run, own_references) in enumerate(
-            zip([0, *idle_us], runs, references, strict=True)
+        for number, (idle, run, own_references, own_waits) in enumerate(
+            zip([0, *idle_us], runs, references, owned_waits, strict=True)
         )
     )
 
@@ -50,6 +54,8 @@ def _run_ledger(
     own: Sequence[AttemptLedger],
     references: References,
     last_sign_at: int,
+    *,
+    owned_waits: Iterable[OwnedWait],
 ) -> RunLedger:
     lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
     failed = [attempt for attempt in own if attempt.outcome in FAILURES]
@@ -74,6 +80,7 @@ def _run_ledger(
         unsaved_us=sum(attempt.unsaved_us for attempt in failed),
         speed=summed_speed(attempt.speed for attempt in own),
         speed_references=references,
+        queue_owners_us=by_owner(wait for wait in owned_waits if wait.part is WaitPart.QUEUE),
     )
 
 
@@ -87,5 +94,6 @@ def _over_at(run: RunSegments) -> int:
 def queue_wait_us(run: RunSegments, last_sign_at: int) -> int:
     """Return the union of all queued time before the run's first instant, in microseconds."""
     first = run.first
-    queued = merged(queued_intervals(run.lifetimes, last_sign_at))
+    spans = queued_spans(run.lifetimes, last_sign_at)
+    queued = merged((start, end) for _, start, end in spans)
     return sum(min(end, first) - start for start, end in queued if start < first)

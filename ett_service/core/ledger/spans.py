@@ -1,6 +1,7 @@
 """Spans: what an attempt was doing, and from when to when; stages and their self time."""
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -152,6 +153,7 @@ class Staged:
 
     def __init__(self) -> None:
         self._spans: list[tuple[str, Span]] = []
+        self._of_phase: defaultdict[Phase, list[tuple[str, Span]]] = defaultdict(list)
         self._open = 0
         self._latest_end = -NEVER
         self._changes = 0
@@ -159,7 +161,7 @@ class Staged:
 
     def begin(self, stage: str, span: Span) -> None:
         """Take in a stage that began."""
-        self._spans.append((stage, span))
+        self._take(stage, span)
         if span.own_end is None:
             self._open += 1
         else:
@@ -172,8 +174,12 @@ class Staged:
 
     def over(self, stage: str, span: Span) -> None:
         """Take in a stage that is over."""
-        self._spans.append((stage, span))
+        self._take(stage, span)
         self._hear(span.end)
+
+    def _take(self, stage: str, span: Span) -> None:
+        self._spans.append((stage, span))
+        self._of_phase[span.phase].append((stage, span))
 
     def _hear(self, end: int) -> None:
         self._changes += 1
@@ -192,6 +198,17 @@ class Staged:
             self._summed = (key, tuple(_sums(self._spans, bounds, phases, closings)))
         return self._summed[1]
 
+    def innermost(self, phase: Phase, spans: Sequence[Span]) -> list[tuple[int, int, str]]:
+        """Return ``(start, end, stage)`` of a phase's innermost stages, disjoint, in order.
+
+        *spans* are those of the phase; one that was left open ends with the one in which it began.
+        """
+        stages = self._of_phase.get(phase)
+        if not stages:
+            return []
+        placed = sorted(_placed(stages, {phase: spans}, {}), key=_outer_first)
+        return [(start, end, stage) for start, end, (_, stage) in innermost(placed)]
+
 
 def _sums(
     spans: Iterable[tuple[str, Span]],
@@ -200,11 +217,10 @@ def _sums(
     closings: Closings,
 ) -> Iterator[StageSum]:
     placed = []
-    for stage, span in spans:
-        if span.begin < bounds[1]:
-            end = _inferred(span, phases, closings) if span.own_end is None else span.own_end
-            begin = max(span.begin, bounds[0])
-            placed.append((begin, max(begin, min(end, bounds[1])), (span.phase, stage)))
+    for begin, end, key in _placed(spans, phases, closings):
+        if begin < bounds[1]:
+            start = max(begin, bounds[0])
+            placed.append((start, max(start, min(end, bounds[1])), key))
     placed.sort(key=_outer_first)
     inclusive: dict[StageName, list[int]] = {}
     exclusive: dict[StageName, int] = {}
@@ -215,6 +231,14 @@ def _sums(
     for key in sorted(inclusive, key=lambda key: (RANK_OF_PHASE[key[0]], key[1])):
         lengths = inclusive[key]
         yield StageSum(*key, len(lengths), sum(lengths), exclusive.get(key, 0))
+
+
+def _placed(
+    stages: Iterable[tuple[str, Span]], phases: Mapping[Phase, Sequence[Span]], closings: Closings
+) -> Iterator[tuple[int, int, StageName]]:
+    for stage, span in stages:
+        end = _inferred(span, phases, closings) if span.own_end is None else span.own_end
+        yield span.begin, end, (span.phase, stage)
 
 
 def _outer_first(placed: tuple[int, int, StageName]) -> tuple[int, int, int, str]:
@@ -235,6 +259,15 @@ def self_times(spans: Iterable[tuple[int, int, K]]) -> Iterator[tuple[K, int]]:
 
     They are ``(begin, end, key)`` in order of their begins, the outer before the inner.
     """
+    for start, end, key in innermost(spans):
+        yield key, end - start
+
+
+def innermost(spans: Iterable[tuple[int, int, K]]) -> Iterator[tuple[int, int, K]]:
+    """Yield when each of *spans* was the open one that came last: disjoint, in order.
+
+    They are ``(begin, end, key)`` in order of their begins, the outer before the inner.
+    """
     stack: list[tuple[int, K]] = []
     at = -NEVER
     ended: tuple[int, int, K | None] = (NEVER, NEVER, None)
@@ -245,7 +278,7 @@ def self_times(spans: Iterable[tuple[int, int, K]]) -> Iterator[tuple[K, int]]:
                 stack.pop()
                 continue
             until = min(top_end, begin)
-            yield top, until - at
+            yield at, until, top
             at = until
         at = begin
         if key is not None:

@@ -187,15 +187,15 @@ def cohort_shares(us: Ints, after: Flags, cohorts: Sequence[K]) -> dict[K, Fract
     return _shared({key: _moved(each, rows, mean) for key, each in sums.items()})
 
 
-def category_shares(split: Decomposition[K]) -> dict[str, Fraction]:
+def category_shares(split: Decomposition[K, Category]) -> dict[str, Fraction]:
     """Share out a change of ETT% among categories, and ``mix``."""
     changes: defaultdict[str, Fraction] = defaultdict(Fraction)
     for part in split.parts:
-        changes[MIX if part.category is None else part.category.value] += part.change
+        changes[MIX if part.word is None else part.word.value] += part.change
     return _shared(changes)
 
 
-def by_cohort_of(split: Decomposition[K]) -> dict[K, Fraction]:
+def by_cohort_of(split: Decomposition[K, Category]) -> dict[K, Fraction]:
     """Share out a change of ETT% among cohorts."""
     changes: defaultdict[K, Fraction] = defaultdict(Fraction)
     for part in split.parts:
@@ -252,7 +252,7 @@ class Located:
 def located(observed: Observed, finding: Finding, windows: Windows) -> Located:
     """Share a finding's change out, and that of ETT% of its cohort in the same windows."""
     split = _decomposed(observed, windows, finding.series.cohort)
-    mix = float(sum(part.change for part in split.parts if part.category is None))
+    mix = float(sum(part.change for part in split.parts if part.word is None))
     return Located(
         *_shares(observed, finding, windows, split),
         within_points=100 * (float(split.change) - mix) if split.parts else None,
@@ -261,7 +261,7 @@ def located(observed: Observed, finding: Finding, windows: Windows) -> Located:
 
 
 def _shares(
-    observed: Observed, finding: Finding, windows: Windows, split: Decomposition[Cohort]
+    observed: Observed, finding: Finding, windows: Windows, split: Decomposition[Cohort, Category]
 ) -> tuple[dict[str, float], dict[str, float]]:
     subject, cohort = finding.series.subject, finding.series.cohort
     if subject.metric is Metric.ETT_RATIO:
@@ -328,7 +328,9 @@ def _starts(observed: Observed, windows: Windows) -> tuple[dict[str, Ints], Ints
     return parts, attempt, after[attempt]
 
 
-def _decomposed(observed: Observed, windows: Windows, cohort: Cohort) -> Decomposition[Cohort]:
+def _decomposed(
+    observed: Observed, windows: Windows, cohort: Cohort
+) -> Decomposition[Cohort, Category]:
     base, current = (_times(observed, span, cohort) for span in (windows.before, windows.after))
     return decompose(base, current)
 

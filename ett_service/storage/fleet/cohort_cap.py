@@ -24,7 +24,8 @@ from sqlalchemy import (
     update,
 )
 
-from ett_service.core.fleet.totals import GPU_MEASURES, MEASURES
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import GPU_MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet import rollup_deltas

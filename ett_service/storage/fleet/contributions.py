@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, select
 
 from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, hour_of
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine import statements
 from ett_service.storage.fleet import rollup_deltas

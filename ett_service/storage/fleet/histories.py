@@ -37,7 +37,7 @@ _decode_recovery = msgspec.json.Decoder(Recovery).decode
 
 
 class JobHistory(NamedTuple):
-    """A job's stored ledger with its segments, but without its shares, and what is excluded."""
+    """A job's stored ledger with its segments, but without its sums, and what is excluded."""
 
     key: JobKey
     ledger: JobLedger

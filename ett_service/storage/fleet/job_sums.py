@@ -19,15 +19,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.fleet.totals import (
-    GPU_MEASURES,
-    MEASURES,
-    PLAIN,
-    WEIGHTED,
-    Names,
-    Tally,
-    Totals,
-)
+from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED, Names
+from ett_service.core.fleet.totals import GPU_MEASURES, Tally, Totals
 from ett_service.core.words import Category
 from ett_service.storage.engine.statements import ExactSums
 from ett_service.storage.fleet.contributions import decoded

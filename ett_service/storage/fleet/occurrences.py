@@ -19,7 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.fleet.totals import WEIGHTED
+from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
 from ett_service.storage.fleet.rollups import CohortFilter, Span, contributed, start_of

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Delete, Table, bindparam, delete, select
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements

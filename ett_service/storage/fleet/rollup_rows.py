@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, and_, bindparam, case, select
 
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import lift_time_limit
 from ett_service.storage.fleet.contributions import DAY, Content, amounts

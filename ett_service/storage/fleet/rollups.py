@@ -24,7 +24,8 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.fleet.totals import MEASURES, Tally, Totals
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import Tally, Totals
 from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import ExactSums

@@ -25,7 +25,8 @@ from ett_service.core.ledger.results import (
     Speed,
     StageSum,
 )
-from ett_service.core.words import Category, Period, Phase
+from ett_service.core.owners import WaitShare
+from ett_service.core.words import Category, Owner, Period, Phase, WaitPart
 from ett_service.storage import schema
 from ett_service.storage.record.dirty_marks import JobKey
 
@@ -70,6 +71,8 @@ def without_lists(ledger: JobLedger) -> JobLedger:
         attempts=(),
         recoveries=(),
         waits=(),
+        owned_waits=(),
+        wait_shares=(),
         work=(),
         checkpoints=(),
     )
@@ -175,6 +178,19 @@ def _share_columns(share: Share) -> Columns:
     }
 
 
+def _wait_key(share: WaitShare) -> tuple[Hashable, ...]:
+    return (share.part.value, share.owner.value)
+
+
+def _wait_columns(share: WaitShare) -> Columns:
+    return {
+        "part": share.part.value,
+        "owner": share.owner.value,
+        "us": share.us,
+        "weighted_us": share.weighted_us,
+    }
+
+
 def _recovery_columns(recovery: Recovery) -> Columns:
     return {
         "interrupted": recovery.interrupted,
@@ -223,6 +239,9 @@ SEGMENTS: Part[Segment] = Part(
     schema.segment, attrgetter("segments"), lambda segment: (segment.start_at,), _segment_columns
 )
 SHARES: Part[Share] = Part(schema.share, attrgetter("shares"), _share_key, _share_columns)
+WAITS: Part[WaitShare] = Part(
+    schema.wait_share, attrgetter("wait_shares"), _wait_key, _wait_columns
+)
 STAGES: Part[tuple[int, StageSum]] = Part(schema.stage_time, _stages, _stage_key, _stage_columns)
 CHECKPOINTS: Part[Checkpoint] = Part(
     schema.checkpoint,
@@ -236,7 +255,7 @@ RECOVERIES: Part[Recovery] = Part(
     attrgetter("interrupted", "start_at"),
     _recovery_columns,
 )
-PARTS: tuple[Part[Any], ...] = (ATTEMPTS, SEGMENTS, SHARES, STAGES, CHECKPOINTS, RECOVERIES)
+PARTS: tuple[Part[Any], ...] = (ATTEMPTS, SEGMENTS, SHARES, WAITS, STAGES, CHECKPOINTS, RECOVERIES)
 
 
 def rows(ledger: JobLedger, head: Head) -> dict[Table, list[Columns]]:
@@ -269,6 +288,8 @@ _CHECKPOINTS = _of_job(
 ).order_by(*(schema.checkpoint.c[name] for name in ("number", "saved_us", "step", "id")))
 _SHARES = _of_job(schema.share, "category", "period", "phase", "us", "weighted_us", "gpu_us")
 
+_WAITS = _of_job(schema.wait_share, "part", "owner", "us", "weighted_us")
+
 _read_ledger = msgspec.json.Decoder(JobLedger).decode
 _read_attempt = msgspec.json.Decoder(AttemptLedger).decode
 _read_recovery = msgspec.json.Decoder(Recovery).decode
@@ -293,6 +314,7 @@ def job_ledger(conn: Connection, project_id: int, job: str) -> JobLedger | None:
     return dataclasses.replace(
         _read_ledger(text),
         shares=tuple(sorted(shares, key=SHARES.key)),
+        wait_shares=tuple(sorted(map(_wait, conn.execute(_WAITS, of_job)))),
         attempts=tuple(_read_attempt(text) for text in conn.scalars(_ATTEMPTS, of_job)),
         recoveries=tuple(_read_recovery(text) for text in conn.scalars(_RECOVERIES, of_job)),
     )
@@ -318,3 +340,8 @@ def _segment(row: Row[*tuple[Any, ...]]) -> Segment:
 def _share(row: Row[*tuple[Any, ...]]) -> Share:
     category, period, phase, *amounts = row
     return Share(Category(category), Period(period), Phase(phase) if phase else None, *amounts)
+
+
+def _wait(row: Row[*tuple[Any, ...]]) -> WaitShare:
+    part, owner, *amounts = row
+    return WaitShare(WaitPart(part), Owner(owner), *amounts)

@@ -14,8 +14,8 @@ from ett_service.core.dimensions import (
     Cohort,
     Facts,
 )
+from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
-from ett_service.core.fleet.totals import WEIGHTED
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import Exclusion, StepTime
 from ett_service.core.words import FAILURES, Category, Outcome

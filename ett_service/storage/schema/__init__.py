@@ -38,6 +38,7 @@ from ett_service.storage.schema.ledger import (
     segment,
     share,
     stage_time,
+    wait_share,
 )
 from ett_service.storage.schema.record import (
     api_key,
@@ -92,4 +93,5 @@ __all__ = [
     "store",
     "tally_daily",
     "tally_hourly",
+    "wait_share",
 ]

@@ -3,7 +3,7 @@
 from sqlalchemy import Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.storage.schema.definition import (
     Flag,
     Int64,

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Integer, Label, Select, case, cast, select
 
 from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
-from ett_service.core.fleet.totals import MEASURES, PLAIN, WEIGHTED
+from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import Metric
 from ett_service.core.words import Category

@@ -99,6 +99,17 @@ share = table(
     belongs_to_a_job(),
 )
 
+#: What a job waited, by who owned it. A part is ``queue``, or a period of E2E whose rows sum to it.
+wait_share = table(
+    "wait_share",
+    *of_a_job(),
+    Column("part", Text, primary_key=True),
+    Column("owner", Text, primary_key=True),
+    Column("us", Int64, nullable=False),
+    Column("weighted_us", Int64),
+    belongs_to_a_job(),
+)
+
 recovery = table(
     "recovery",
     *of_a_job(),

@@ -35,6 +35,7 @@ from ett_service.storage.schema import (
     segment,
     share,
     stage_time,
+    wait_share,
 )
 from ett_service.storage.schema.fleet_views import regressions, rollup
 from ett_service.storage.schema.record import EXCLUSION
@@ -274,6 +275,24 @@ def _recoveries() -> Select[*tuple[Any, ...]]:
     )
 
 
+def _waits() -> Select[*tuple[Any, ...]]:
+    columns, ledger = wait_share.c, job_ledger.c
+    return (
+        select(
+            project.c.name.label("project"),
+            *(ledger[name] for name in ("job", *JOB_DIMENSIONS)),
+            *instants(ledger.started_us, "started"),
+            _excluded(job_ledger, ledger.started_us),
+            columns.part,
+            columns.owner,
+            seconds(columns.us).label("seconds"),
+            seconds(columns.weighted_us).label("weighted_seconds"),
+        )
+        .join_from(wait_share, job_ledger, _of_job(wait_share, job_ledger))
+        .join(project, of_project(wait_share))
+    )
+
+
 def _stages() -> Select[*tuple[Any, ...]]:
     columns = stage_time.c
     return select(
@@ -320,6 +339,7 @@ VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
     "ett_v_attempts": _attempts(),
     "ett_v_phases": _phases(),
     "ett_v_stages": _stages(),
+    "ett_v_waits": _waits(),
     "ett_v_rollup_hourly": rollup(schema.rollup_hourly),
     "ett_v_rollup_daily": rollup(schema.rollup_daily),
     "ett_v_failures": _failures(),

@@ -109,6 +109,7 @@ def test_a_recovery_is_split_into_parts_that_sum_to_it(service: Service) -> None
             "seconds": 300.0,
             "outcome": "failed",
             "parts": {"launcher_init": 180.0, "restart_wait": 120.0},
+            "owners": {"scheduler": 120.0, "framework": 180.0},
             "stalled_seconds": 0.0,
             "repeated_seconds": 600.0,
         }

@@ -122,13 +122,18 @@ def test_time_by_stage_is_inclusive_exclusive_and_skewed(service: Service) -> No
     assert rows[0, "launcher_init", None]["skew_seconds"] == 0.0
     assert rows[0, "train_loop", None]["inclusive_seconds"] == 1200.0
     assert rows[0, "train_loop", None]["exclusive_seconds"] == 1140.0
+    inclusive = sum(row["inclusive_seconds"] for row in answer["stages"])
+    assert answer["span_seconds"] == inclusive
+    assert answer["e2e_seconds"] == service.get(JOB)["e2e_seconds"]
+    assert answer["span_ratio"] == inclusive / answer["e2e_seconds"] > 1
 
 
 def test_a_job_that_only_queued_has_an_empty_picture(service: Service) -> None:
     service.ingest([wire_event("phase_started", 0, phase="queued")])
     trace = service.get(f"{JOB}/trace")
     assert {event["ph"] for event in trace["traceEvents"]} == {"M"}
-    assert service.get(f"{JOB}/stages")["stages"] == []
+    stages = service.get(f"{JOB}/stages")
+    assert (stages["stages"], stages["span_seconds"], stages["span_ratio"]) == ([], 0.0, 0.0)
 
 
 def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -> None:

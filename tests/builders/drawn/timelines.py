@@ -59,7 +59,7 @@ _gpus = st.sampled_from([None, None, 1, 2, 8])
 _phases = st.sampled_from(
     [*Phase, Phase.TRAIN_LOOP, Phase.TRAIN_LOOP, Phase.TRAIN_LOOP, Phase.SCHEDULING]
 )
-_stages = st.sampled_from([None, None, None, None, None, "save"])
+_stages = st.sampled_from([*[None] * 5, "save", "image_pull"])
 _outcomes = st.sampled_from(
     [Outcome.FAILED, Outcome.PREEMPTED, Outcome.CANCELLED, Outcome.COMPLETED]
 )

@@ -46,6 +46,19 @@ def test_a_change_is_split_into_parts_that_sum_to_it(
     assert "llm-7b" in printed
 
 
+def test_by_owner_the_change_is_split_by_whose_wait_it_was(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["explain", "--by", "owner", "--json", *NOW, *BEFORE]) == 0
+    answer = json.loads(capsys.readouterr().out)
+
+    assert (answer["split"], answer["group_by"]) == ("owner", [])
+    assert {"scheduler", "training"} <= {part["part"] for part in answer["parts"]}
+    assert sum(part["points"] for part in answer["parts"]) == pytest.approx(-40.0)
+    assert main(["explain", "--by", "team,owner", *NOW, *BEFORE]) == 0
+    assert re.search(r"^\(unknown\)|^pretraining", capsys.readouterr().out, re.MULTILINE)
+
+
 def test_a_window_without_time_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
     empty = ["--base-from", "2020-01-01T00:00:00Z", "--base-to", "2020-01-02T00:00:00Z"]
     assert main(["explain", *NOW, *empty]) == 0

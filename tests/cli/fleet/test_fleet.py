@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
@@ -23,6 +24,8 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if "%" in line)
     assert rows["effective_training"].split() == ["50.0%", "0.6", "-"]
     assert rows["all"].split()[0] == "100.0%"
+    assert "whose wait" in printed
+    assert re.search(r"^framework +0\.\d +\d", printed, re.MULTILINE)
     assert "1 failures, " in printed
 
 

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from ett_service.core.dimensions import Cohort
 from ett_service.core.events import CheckpointSaved, Event, JobFacts, Progress
 from ett_service.core.fleet.contribution import Cell, Cells, contribution, first_difference, hour_of
+from ett_service.core.fleet.measures import MEASURES, PLAIN, QUEUES, WEIGHTED
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, MOST_WEIGHTED_US
-from ett_service.core.fleet.totals import MEASURES, PLAIN, WEIGHTED, Totals
+from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
-from ett_service.core.words import Category, Outcome, Period, Phase
+from ett_service.core.words import Category, Outcome, Owner, Period, Phase, WaitPart
 from tests.builders.drawn.timelines import (
     Timeline,
     in_batches,
@@ -101,6 +102,50 @@ def test_cells_before_the_first_difference_stay_as_they_were(
             cells = unchanged | contribution(ledger, since=since)
         assert cells == whole
         before = ledger
+
+
+@given(_lives, _exclusions)
+def test_the_waits_of_a_job_add_up_by_owner(
+    timeline: Timeline, exclusions: list[Exclusion]
+) -> None:
+    ledger = fold(timeline.events, timeline.offsets, timeline.as_of, timeline.limits)
+    total = sums(contribution(ledger, exclusions))
+    expected: Counter[str] = Counter()
+    for share in ledger.wait_shares if not total["jobs_left_out"] else ():
+        if share.part is WaitPart.QUEUE:
+            expected[QUEUES[share.owner]] += share.us
+            continue
+        expected[PLAIN.owners[share.owner]] += share.us
+        if within_reach(ledger):
+            expected[WEIGHTED.owners[share.owner]] += share.weighted_us or 0
+    names = (*PLAIN.owners.values(), *WEIGHTED.owners.values(), *QUEUES.values())
+    assert {name: total[name] for name in names} == {name: expected[name] for name in names}
+    waits = (Period.SCHEDULING, Period.STARTING, Period.RECOVERING)
+    assert sum(map(total.wait_us, Owner)) == sum(map(total.period_us, waits))
+
+
+def test_a_stage_that_comes_late_changes_the_hours_in_which_it_lay() -> None:
+    job = JobFold()
+    job.add(
+        [
+            started(0, gpus=8),
+            span(Phase.HARDWARE_SETUP, 0, 2 * HOUR_S),
+            span(Phase.TRAIN_LOOP, 2 * HOUR_S, 9 * HOUR_S),
+        ],
+        {},
+    )
+    before = job.ledger(9 * HOUR_S * SECOND)
+    job.add([span(Phase.HARDWARE_SETUP, 600, 1200, stage="image_pull")], {})
+    after = job.ledger(9 * HOUR_S * SECOND)
+
+    since = first_difference(before, after, job.changed_from)
+
+    assert since is not None
+    assert hour_of(since) == 0
+    cells = contribution(after, since=since)
+    assert sums(cells).wait_us(Owner.IMAGE) == 600 * SECOND
+    assert sums(cells).wait_weighted_us(Owner.IMAGE) == 8 * 600 * SECOND
+    assert {hour for (hour, _), cell in cells.items() if cell.sums.get("image_wait_us")} == {0}
 
 
 @given(lifelike_timelines)

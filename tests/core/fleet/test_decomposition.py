@@ -30,8 +30,10 @@ _window = st.dictionaries(st.sampled_from("abcd"), _times, max_size=4)
 windows = st.tuples(_window, _window)
 
 
-def _changes(decomposition: Decomposition[str]) -> dict[tuple[str, Category | None], Fraction]:
-    return {(part.cohort, part.category): part.change for part in decomposition.parts}
+def _changes(
+    decomposition: Decomposition[str, Category],
+) -> dict[tuple[str, Category | None], Fraction]:
+    return {(part.cohort, part.word): part.change for part in decomposition.parts}
 
 
 def _holds_time(window: Mapping[str, Mapping[Category, int]]) -> bool:

@@ -61,9 +61,15 @@ def test_a_phase_that_is_not_over_is_not_counted() -> None:
 
 def test_a_job_that_only_queued_has_waited_until_now() -> None:
     queued = span(Phase.QUEUED, 0, 60)
+    quota = span(Phase.QUEUED, 20, 60, stage="quota_wait")
+    sums = [
+        ("queue_wait_us", 60 * SECOND),
+        ("quota_queue_us", 40 * SECOND),
+        ("scheduler_queue_us", 20 * SECOND),
+    ]
 
-    assert list(instant_amounts(fold([queued], {}, 60 * SECOND))) == [
-        InstantAmounts(60 * SECOND, None, (("queue_wait_us", 60 * SECOND),))
+    assert list(instant_amounts(fold([queued, quota], {}, 60 * SECOND))) == [
+        InstantAmounts(60 * SECOND, None, tuple(sums))
     ]
 
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.core.fleet.totals import JOB_ETT, MEASURES, PLAIN, WEIGHTED, Tally, Totals, ratio
+from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
+from ett_service.core.fleet.totals import JOB_ETT, Tally, Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import Category, Period
 

@@ -1,8 +1,8 @@
 """The job's numbers: shares, recoveries, the wait in the queue."""
 
 from ett_service.core.events import Event, PhaseStarted
+from ett_service.core.intervals import LARGEST_STORED
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.job_results import LARGEST_STORED
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.timeline import SECOND, ended, progress, saved, span, started

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, Cells
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import contributions

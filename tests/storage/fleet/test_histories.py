@@ -46,7 +46,9 @@ def test_a_history_is_what_is_stored_of_the_job(store: Store, project_id: int) -
             ledger = ledgers.job_ledger(conn, *key)
             assert ledger is not None
             segments = tuple(ledgers.segments(conn, *key))
-            stored_ledgers.append(dataclasses.replace(ledger, shares=(), segments=segments))
+            stored_ledgers.append(
+                dataclasses.replace(ledger, shares=(), wait_shares=(), segments=segments)
+            )
 
     assert [history.key for history in stored] == keys
     assert [history.ledger for history in stored] == stored_ledgers

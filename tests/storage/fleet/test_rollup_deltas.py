@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from ett_service.core.dimensions import Cohort
-from ett_service.core.fleet.totals import MEASURES
+from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas

@@ -25,7 +25,7 @@ from ett_service.core.events import (
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import Exclusion, JobLedger
-from ett_service.core.words import Category, Outcome, Period, Phase
+from ett_service.core.words import Category, Outcome, Owner, Period, Phase
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.corrections import put_exclusion, take_back_exclusion
@@ -107,6 +107,8 @@ def _spelled_out(names: list[str]) -> Iterator[str]:
             words = tuple(Category)
         elif "<period>" in name:
             words = tuple(Period)
+        elif "<owner>" in name:
+            words = tuple(Owner)
         for word in words:
             yield re.sub("<[a-z]+>", word, name)
 
@@ -240,6 +242,28 @@ def test_an_attempt_stands_with_its_time_to_the_loop_its_evidence_and_its_stages
         (row["job"], row["number"], row["phase"], row["stage"], row["inclusive_seconds"])
         for row in stages
     ] == [("twice", 0, "launcher_init", "pre_train", 180.0)]
+
+
+def test_waits_stand_by_owner_and_sum_to_their_part(
+    store: Store, ledgers: dict[str, JobLedger]
+) -> None:
+    waits = read(store, "SELECT * FROM ett_v_waits WHERE job = 'twice'")
+
+    assert {
+        (row["part"], row["owner"], row["seconds"], row["weighted_seconds"]) for row in waits
+    } == {
+        (
+            share.part,
+            share.owner,
+            share.us / SECOND,
+            None if share.weighted_us is None else share.weighted_us / SECOND,
+        )
+        for share in ledgers["twice"].wait_shares
+    }
+    [job] = read(store, "SELECT * FROM ett_v_jobs WHERE job = 'twice'")
+    for part in ("scheduling", "starting", "recovering"):
+        seconds = sum(row["seconds"] for row in waits if row["part"] == part)
+        assert seconds == pytest.approx(job[f"{part}_period_seconds"])
 
 
 def test_the_loop_in_the_view_is_the_loop_of_the_ledger(store: Store, project_id: int) -> None:
