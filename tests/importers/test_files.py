@@ -53,7 +53,7 @@ def test_what_would_never_end_is_not_opened(tmp_path: Path) -> None:
             list(lines_of(path))
 
 
-def test_a_pipe_that_a_shell_passes_on_is_read(tmp_path: Path) -> None:
+def test_a_pipe_that_a_shell_passes_on_is_read() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"one\n")
     os.close(writing)

@@ -239,28 +239,37 @@ def _union(spans: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
 
 def _compiles(trace: Trace, windows: list[Window]) -> Iterator[tuple[Window | None, _Measured]]:
     """Yield what was measured with the window that it lies in, and what only windows show."""
-    shown: set[tuple[int, str, bool]] = set()
+    tuning = [window for window in windows if window.outermost.startswith(_TUNING)]
+    tuned = {window.compile_id for window in tuning}
+    measured: set[tuple[int, str, bool]] = set()
     for each in trace.measured:
         window = _window_of(windows, each)
         base = {} if window is None else _shown(window, each.compile_id)
         values = {**base, **each.values}
-        is_tuned = window is not None and window.outermost.startswith(_TUNING)
-        if "start_time_us" in values and not (values.get("is_runtime") and is_tuned):
+        if "start_time_us" in values and not (
+            values.get("is_runtime") and each.compile_id in tuned
+        ):
             is_forward = values.get("is_forward") is not False
-            shown.add((id(window), each.compile_id, is_forward))
+            measured.add((id(window), each.compile_id, is_forward))
             yield window, _Measured(each.compile_id, values, each.line)
     # torch writes the metrics of a compile after its end: those of the last may be still to come.
     for window in windows[:-1] if trace.measured else windows:
         for compile_id in window.compiles:
             values = _shown(window, compile_id)
-            if values and (id(window), compile_id, values["is_forward"]) not in shown:
+            if values and (id(window), compile_id, values["is_forward"]) not in measured:
                 yield window, _Measured(compile_id, values, window.line)
-    for window in windows:
-        if window.outermost.startswith(_TUNING):
-            length_us = int(window.end_us) - int(window.begin_us)
-            tuned = {"is_runtime": True, "runtime_triton_autotune_time_us": length_us}
-            values = {**tuned, "start_time_us": int(window.begin_us)}
-            yield window, _Measured(window.compile_id, values, window.line)
+    for window in tuning:
+        yield window, _Measured(window.compile_id, _tuned(window), window.line)
+
+
+def _tuned(window: Window) -> dict[str, Any]:
+    """Return the tuning of kernels at their first run as torch's metrics name it."""
+    begin_us, end_us = int(window.begin_us), int(window.end_us)
+    return {
+        "is_runtime": True,
+        "start_time_us": begin_us,
+        "runtime_triton_autotune_time_us": end_us - begin_us,
+    }
 
 
 def _window_of(windows: list[Window], each: _Measured) -> Window | None:
