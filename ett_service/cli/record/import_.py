@@ -21,7 +21,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.logs import torch_trace
+from ett_service.importers.logs import megatron, torch_trace
 
 
 class Format(NamedTuple):
@@ -33,6 +33,9 @@ class Format(NamedTuple):
 
 
 FORMATS: Mapping[str, Format] = {
+    "megatron": Format(
+        "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)
+    ),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "torch-trace": Format("compile logs of PyTorch (TORCH_TRACE)", torch_trace.read),
 }
