@@ -21,7 +21,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.logs import megatron, torch_trace
+from ett_service.importers.logs import megatron, torch_trace, torchelastic
 
 
 class Format(NamedTuple):
@@ -38,6 +38,9 @@ FORMATS: Mapping[str, Format] = {
     ),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "torch-trace": Format("compile logs of PyTorch (TORCH_TRACE)", torch_trace.read),
+    "torchelastic": Format(
+        "error files and events of torchrun agents", torchelastic.read, ("zone",)
+    ),
 }
 
 _PATIENCE_S = 1.0
