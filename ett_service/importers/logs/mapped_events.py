@@ -133,10 +133,14 @@ def own_zone(form: TimeFormat, where: str) -> tzinfo | None:
 class Maker:
     """Makes the events of one file."""
 
-    def __init__(self, form: TimeFormat, times: LocalTimes, job: str | None) -> None:
+    def __init__(
+        self, form: TimeFormat, times: LocalTimes, job: str | None, spare_job: str | None = None
+    ) -> None:
+        """Take the job of all events, if there is one, and that of those that name none."""
         self._format = form.format
         self._times = times
         self._job = job
+        self._spare_job = spare_job
 
     def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
         """Return the event of a template; None where its instant is empty.
@@ -151,8 +155,9 @@ class Maker:
         }
         if "at" not in event:
             return None
-        if self._job is not None:
-            event["job"] = self._job
+        job = self._job or event.get("job") or self._spare_job
+        if job is not None:
+            event["job"] = job
         at_us = self._placed(event["at"], line)
         for name in _INSTANTS:
             if name in event:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ett_service.core.errors import EttError
 from ett_service.importers.files import Unreadable, files_under, pieces_of
-from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean, distinct
+from ett_service.importers.importer import ImportedRun, Report, clean, distinct
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
@@ -145,21 +145,13 @@ class Profile:
             return f"it has pattern {name}, not {check.pattern}"
         made = []
         if found is not None:
-            maker = Maker(self.document.time, times, None)
+            maker = Maker(self.document.time, times, None, spare_job="-")
             values = {**self.of_path(check.path), **found[1]}
-            made = [_in_a_job(maker, each, values) for each in found[0].templates]
+            made = [maker.made(each, values, 1) for each in found[0].templates]
         events = [event for event in made if event is not None]
         if not same(events, check.becomes):
             return f"it becomes {events}, not {check.becomes}"
         return ""
-
-
-def _in_a_job(maker: Maker, template: Template, values: Values) -> WireEvent | None:
-    """Make an event of a check; ``--job`` would name the job that it does not."""
-    event = maker.made({"job": "-", **template}, values, 1)
-    if event is not None and event["job"] == "-":
-        del event["job"]
-    return event
 
 
 def _reason(error: Exception) -> str:
@@ -231,12 +223,13 @@ def _of_file(
             continue
         report.records += 1
         kind, groups = found
-        for template in kind.templates:
-            try:
-                event = maker.made(template, {**shared, **groups}, number)
-            except NoEvent as error:
-                report.skip(path, number, f"pattern {kind.name}: {error}")
-                continue
+        values = {**shared, **groups}
+        try:
+            events = [maker.made(template, values, number) for template in kind.templates]
+        except NoEvent as error:
+            report.skip(path, number, f"pattern {kind.name}: {error}")
+            continue
+        for event in events:
             if event is not None:
                 yield from runs.add(event, number)
     yield from runs.finish()

@@ -102,7 +102,7 @@ class Mapping:
         """Yield why each of the mapping's own rows is not what the mapping says of it."""
         for number, check in enumerate(self.document.check, 1):
             times = LocalTimes(Path("example"), self.zone, Report())
-            maker = Maker(self.document.time, times, None)
+            maker = Maker(self.document.time, times, None, spare_job="-")
             try:
                 events = list(self.events_of(maker, check.row, 1))
             except NoEvent as error:
