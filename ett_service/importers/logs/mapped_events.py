@@ -231,8 +231,9 @@ def _checked(event: WireEvent) -> WireEvent:
 
 def _texts_of(struct: Any) -> frozenset[str]:
     """Return the members that are texts, which tables may write as numbers."""
-    fields = msgspec.inspect.type_info(struct).fields  # type: ignore[union-attr]
-    return frozenset(each.name for each in fields if _is_text(each.type))
+    kind = msgspec.inspect.type_info(struct)
+    assert isinstance(kind, msgspec.inspect.StructType)
+    return frozenset(each.name for each in kind.fields if _is_text(each.type))
 
 
 def _is_text(kind: Any) -> bool:

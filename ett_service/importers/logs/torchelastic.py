@@ -130,7 +130,7 @@ def _of_error_file(path: Path, whole: Mapping[str, Any], report: Report) -> Iter
         return
     message = str(error.get("message") or "")
     attempt = _ATTEMPT.search(path.as_posix())
-    ended = {"type": "attempt_ended", "at": rfc3339(round(seconds * SECOND_US))}
+    ended: WireEvent = {"type": "attempt_ended", "at": rfc3339(round(seconds * SECOND_US))}
     if attempt is not None:
         ended |= {"cycle": int(attempt[1]), "attributes": {"local_rank": int(attempt[2])}}
     yield Fact({**ended, "outcome": "failed", **_evidence(message, extra.get("py_callstack"))}, 1)

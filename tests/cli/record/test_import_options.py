@@ -48,7 +48,7 @@ def test_a_mapping_is_tried_without_a_file(
     assert "all checks hold" in capsys.readouterr().err
 
     broken = tmp_path / "m.yaml"
-    broken.write_text(MAPPING.read_text().replace("outcome: failed,", "outcome: cancelled,"))
+    broken.write_text(MAPPING.read_text().replace("outcome: failed,", "outcome: cancelled,", 1))
     assert main(["import", "csv", "--mapping", str(broken), "--check"]) == 1
     assert "check 2: it becomes" in capsys.readouterr().err
 

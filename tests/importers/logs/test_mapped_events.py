@@ -98,7 +98,7 @@ def test_nothing_of_a_table_is_empty_and_its_whole_numbers_are_whole() -> None:
 )
 def test_what_cannot_be_read_is_no_event(values: dict[str, object], why: str) -> None:
     with pytest.raises(NoEvent, match=why):
-        made({**SPAN, "duration_s": "$n"}, **values)
+        made({**SPAN, "duration_s": "$n"}, "iso", **values)
 
 
 def test_what_the_service_would_refuse_names_member_and_value() -> None:
