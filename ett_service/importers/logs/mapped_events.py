@@ -22,6 +22,7 @@ from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.importer import Fact, ImportedRun, WireEvent, clean, identified
 from ett_service.importers.instants import UnknownZone, zone
 from ett_service.importers.logs.local_times import LocalTimes
+from ett_service.ingest.text import DAMAGED
 from ett_service.ingest.wire import AnyEvent
 
 Template = dict[str, Any]
@@ -40,6 +41,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EVERY_US: Final = 10 * SECOND_US
 _MOST_HELD: Final = 20_000
 _LONGEST_TEXT: Final = 2_000
+_MESSAGES: Final = frozenset({"exception", "message", "reason", "scheduler_state"})
 _MEMBER = re.compile(r"at `\$\.(\w+)")
 
 
@@ -220,6 +222,8 @@ def _checked(event: WireEvent) -> WireEvent:
     for name, value in event.items():
         if isinstance(value, str) or (name in texts and isinstance(value, int | float)):
             event[name] = clean(str(value), _LONGEST_TEXT)
+            if DAMAGED in event[name] and name not in _MESSAGES:
+                raise NoEvent(f"bytes of `{name}` are no text: {clean(str(value), 60)!r}")
     try:
         checked: WireEvent = msgspec.to_builtins(msgspec.convert(event, struct, strict=False))
     except msgspec.ValidationError as error:

@@ -109,6 +109,15 @@ def test_what_the_service_would_refuse_names_member_and_value() -> None:
         made({"type": "heartbeat", "at": "$time"}, time="2026-03-01T08:00:00Z")
 
 
+def test_bytes_that_are_no_text_may_stand_in_a_message_only() -> None:
+    time = "2026-03-01T08:00:00Z"
+    ended = {"type": "attempt_ended", "job": "a", "at": "$time", "outcome": "failed"}
+    event = made({**ended, "message": "$text"}, time=time, text="bad \ufffd byte")
+    assert event is not None
+    with pytest.raises(NoEvent, match="bytes of `host` are no text"):
+        made({**ended, "host": "$text"}, time=time, text="n\ufffd1")
+
+
 @pytest.mark.parametrize(
     ("template", "why"),
     [
