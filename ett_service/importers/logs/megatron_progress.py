@@ -17,7 +17,8 @@ from ett_service.importers.logs.local_times import LocalTimes
 IS_PROGRESS: Final = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\tJob ID: [^\t]*\t# GPUs: \d")
 
 _LINE = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\tJob ID: (?P<id>[ -~]{0,100})\t# GPUs: (?P<gpus>\d{1,9})\t"
+    r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\tJob ID: (?P<id>[ -~]{0,100})\t"
+    r"# GPUs: (?P<gpus>\d{1,9})\t"
     r"(?P<what>Starting job|Saving async checkpoint|Saved async checkpoint|Saved checkpoint)"
     r"(?:\tIteration: (?P<step>\d{1,15}))?(?P<rest>.*)$"
 )

@@ -3,6 +3,7 @@
 Patterns are those of RE2: they take time in proportion to a line's length, whatever they are.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -12,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from ett_service.core.errors import EttError
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import Unreadable, blocks_of, files_under, lines_in, pieces_of
 from ett_service.importers.importer import ImportedRun, Report, clean, distinct
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
@@ -33,6 +34,8 @@ from ett_service.importers.logs.mapped_events import (
 
 _FILES: Final = ["*.log", "*.log.gz", "*.out", "*.txt"]
 _MEMORY: Final = 64 << 20
+_NAMED = re.compile(r"(?<!\\)\(\?P?<\w+>")
+_ENDS_OF_TEXT = re.compile(r"\\[AzC]|\(\?\w*-\w*m")
 
 
 class NoEngine(EttError):
@@ -93,6 +96,7 @@ class Profile:
             self._path_match = self._compiled(engine, options, self.document.path, "path")
             known = _names(self._path_match)
         self._search = engine.Set.SearchSet(options)
+        self._any = self._of_blocks(engine, options)
         self._kinds = [self._kind(engine, options, each, known) for each in self.document.patterns]
         if not self._kinds:
             raise BadProfile(f"{path}: it has no patterns")
@@ -114,6 +118,47 @@ class Profile:
             why = clean(_reason(error))
             raise BadProfile(f"{self._where}: {where}: {why} (RE2 knows no lookaround)") from None
 
+    def _of_blocks(self, engine: Any, options: Any) -> Any:
+        """Return what finds the next line that some pattern may have; None if only lines tell."""
+        matches = [pattern.match for pattern in self.document.patterns]
+        if any(_ENDS_OF_TEXT.search(match) for match in matches):
+            return None
+        options.never_capture = True
+        unnamed = "|".join(f"(?:{_NAMED.sub('(?:', match)})" for match in matches)
+        try:
+            return engine.compile(f"(?m:{unnamed})".encode(), options)
+        except engine.error:
+            return None  # one of them is wrong, which is said where it is read alone
+        finally:
+            options.never_capture = False
+
+    def lines_of(self, path: Path) -> Iterator[tuple[int, bytes]]:
+        """Yield lines that a pattern may have, with their numbers; others cost next to nothing.
+
+        Raises:
+            Unreadable: where the file cannot be read to its end.
+        """
+        if self._any is None:
+            yield from pieces_of(path)
+            return
+        for number, block in blocks_of(path):
+            # In a block an end of a line is a line feed alone.
+            is_plain = b"\r" not in block
+            yield from self._in_block(number, block) if is_plain else lines_in(number, block)
+
+    def _in_block(self, number: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+        begin = counted = 0
+        while begin < len(block):
+            hit = self._any.search(block, begin)
+            if hit is None:
+                return
+            begin = block.rfind(b"\n", begin, hit.start()) + 1 or begin
+            end = block.find(b"\n", hit.start()) + 1 or len(block)
+            number += block.count(b"\n", counted, begin)
+            counted = begin
+            yield number, block[begin:end]
+            begin = end
+
     def of_path(self, path: str) -> Values:
         """Return what the path of a file says."""
         found = self._path_match.search(path.encode()) if self._path_match is not None else None
@@ -121,11 +166,12 @@ class Profile:
 
     def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
-        places = self._search.Match(piece)
+        line = piece.rstrip(b"\r\n")
+        places = self._search.Match(line)
         if not places:
             return None
         kind = self._kinds[min(places)]
-        return kind, _decoded(kind.match.search(piece).groupdict())
+        return kind, _decoded(kind.match.search(line).groupdict())
 
     def failures(self) -> Iterator[str]:
         """Yield why each of the profile's own lines is not what the profile says of it."""
@@ -217,7 +263,7 @@ def _of_file(
     runs = Runs(path, "log")
     maker = Maker(profile.document.time, times, job)
     shared = profile.of_path(path.as_posix())
-    for number, piece in pieces_of(path):
+    for number, piece in profile.lines_of(path):
         found = profile.kind_of(piece)
         if found is None:
             continue

@@ -28,6 +28,7 @@ FILES: Final = ("*error*.json", "*.jsonl", "*events*.log", "*.jsonl.gz")
 """The files that are looked for in a folder."""
 
 _STATUS: Final = "torchelastic.worker.status."
+_STATUS_KEY: Final = _STATUS.encode()
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _ATTEMPT = re.compile(r"(?:^|/)attempt_(\d{1,9})/(\d{1,9})/[^/]*$")
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*): ", re.MULTILINE)
@@ -87,7 +88,6 @@ def _facts(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact]:
         record = _record(path, number, piece, report)
         if record is None:
             continue
-        report.records += 1
         at_us = _instant_us(record, piece, number, times)
         if at_us is None:
             without_time = without_time or number
@@ -145,9 +145,12 @@ def _evidence(message: str, callstack: object) -> WireEvent:
 
 
 def _record(path: Path, number: int, piece: bytes, report: Report) -> dict[str, Any] | None:
+    """Return a record of a worker's state; others are only counted."""
     start = piece.find(b"{")
-    if start < 0:
-        if not piece.isspace():
+    if start < 0 or piece.find(_STATUS_KEY, start) < 0:
+        is_other = start >= 0 and piece.rstrip().endswith(b"}")
+        report.records += is_other
+        if not is_other and not piece.isspace():
             report.skip(path, number, "no record of torchelastic")
         return None
     try:
@@ -155,6 +158,7 @@ def _record(path: Path, number: int, piece: bytes, report: Report) -> dict[str, 
     except (ValueError, RecursionError):
         report.skip(path, number, "its JSON is cut or damaged")
         return None
+    report.records += 1
     return record if isinstance(record, dict) else None
 
 

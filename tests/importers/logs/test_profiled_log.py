@@ -1,9 +1,13 @@
 """Logs by a profile of patterns."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from ett_service.importers.files import pieces_of
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import zone
 from ett_service.importers.logs.mapped_events import BadProfile
@@ -106,6 +110,33 @@ def test_a_pattern_that_others_would_never_finish_is_quick(tmp_path: Path) -> No
     evil = HEAD.replace("^(?P<time>\\S+) loop", "^(?P<time>(a+)+)b$")
     used = profile(tmp_path, evil + CHECKS)
     assert used.kind_of(b"a" * 100_000 + b"!") is None
+
+
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(
+        st.sampled_from(["T loop", "x", "", "tep 4", "T step 7", " ", "\r", "loop\rT"]), max_size=9
+    ),
+    st.sampled_from(["^(?P<time>[^x]+) loop$", r"\s*(?P<time>T)[^y]*$", r"\A(?P<time>T) loop"]),
+    st.sampled_from(["", "\n", "x"]),
+)
+def test_lines_are_found_in_blocks_as_one_by_one(
+    tmp_path: Path, lines: list[str], match: str, end: str
+) -> None:
+    text = (HEAD + CHECKS).replace("^(?P<time>\\S+) loop", match)
+    used = profile(tmp_path, text)
+    log = tmp_path / "a.log"
+    log.write_bytes(("\n".join(lines) + end).encode())
+
+    def kinds(numbered: Iterable[tuple[int, bytes]]) -> list[tuple[int, str]]:
+        found = [(number, used.kind_of(piece)) for number, piece in numbered]
+        return [(number, kind[0].name) for number, kind in found if kind is not None]
+
+    assert kinds(used.lines_of(log)) == kinds(pieces_of(log))
 
 
 def test_the_example_holds_its_own_test_and_makes_a_ledger(tmp_path: Path) -> None:

@@ -82,13 +82,15 @@ def test_events_with_a_time_before_them_are_read(tmp_path: Path) -> None:
 
 def test_damage_is_named_by_line(tmp_path: Path) -> None:
     log = tmp_path / "agent.jsonl"
-    log.write_bytes(b'\xff\x00\n\n{"name": \n' + status("SUCCEEDED", "59").encode())
+    whole = status("SUCCEEDED", "59").encode()
+    log.write_bytes(b'\xff\x00\n\n{"name": \n' + whole[:-19] + b"\n" + whole)
     events, report = imported(log)
 
     assert len(events) == 1
     assert [line.split(":", 1)[1] for line in report.first_skipped] == [
         "1: no record of torchelastic",
-        "3: its JSON is cut or damaged",
+        "3: no record of torchelastic",
+        "4: its JSON is cut or damaged",
     ]
 
 
