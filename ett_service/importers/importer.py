@@ -112,9 +112,11 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
             yield run
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _digest(content: object) -> Any:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode())
+    return hashlib.sha256(_ENCODER.encode(content).encode())
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -143,6 +143,8 @@ class Maker:
         self._times = times
         self._job = job
         self._spare_job = spare_job
+        self._line = 0
+        self._instants: dict[object, int] = {}
 
     def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
         """Return the event of a template; None where its instant is empty.
@@ -160,17 +162,25 @@ class Maker:
         job = self._job or event.get("job") or self._spare_job
         if job is not None:
             event["job"] = job
+        if line != self._line:
+            self._line, self._instants = line, {}
         at_us = self._placed(event["at"], line)
         for name in _INSTANTS:
             if name in event:
                 placed_us = at_us if name == "at" else self._placed(event[name], line)
                 event[name] = rfc3339(placed_us)
-        for name, unit_us in _LENGTHS.items():
+        for name, unit_us in _LENGTHS.items() if "start" not in event else ():
             if name in event:
                 event["start"] = rfc3339(at_us - round(_number(event.pop(name), name) * unit_us))
         return _checked(event)
 
     def _placed(self, value: object, line: int) -> int:
+        """Place an instant, each of a line once."""
+        if value not in self._instants:
+            self._instants[value] = self._read(value, line)
+        return self._instants[value]
+
+    def _read(self, value: object, line: int) -> int:
         if isinstance(value, datetime):
             return self._times.placed(value, str(value), line)
         text = str(value).strip()
@@ -191,16 +201,19 @@ class Maker:
 
 
 def _filled(value: object, values: Values) -> Any:
+    if isinstance(value, str):
+        return _taken(values.get(value[1:])) if value[:1] == "$" else value
     if isinstance(value, dict):
         filled = {name: _filled(each, values) for name, each in value.items()}
         return {name: each for name, each in filled.items() if each not in (None, "")}
-    name = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    if name is None:
-        return value
-    taken = values.get(name[1])
-    if isinstance(taken, float):  # tables write whole numbers as floats, and nothing as nan
-        return None if math.isnan(taken) else int(taken) if taken.is_integer() else taken
-    return taken
+    return value
+
+
+def _taken(value: object) -> object:
+    """Return a value of a table: it writes whole numbers as floats, and nothing as nan."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
+    return value
 
 
 def _number(value: object, name: str) -> float:
@@ -219,11 +232,11 @@ def _checked(event: WireEvent) -> WireEvent:
     if "job" not in event:
         raise NoEvent("it has no job: name it with --job, or in the profile's `common`")
     texts = _TEXTS[event["type"]]
-    for name, value in event.items():
-        if isinstance(value, str) or (name in texts and isinstance(value, int | float)):
-            event[name] = clean(str(value), _LONGEST_TEXT)
-            if DAMAGED in event[name] and name not in _MESSAGES:
-                raise NoEvent(f"bytes of `{name}` are no text: {clean(str(value), 60)!r}")
+    for name in texts & event.keys():
+        text = clean(str(event[name]), _LONGEST_TEXT)
+        if DAMAGED in text and name not in _MESSAGES:
+            raise NoEvent(f"bytes of `{name}` are no text: {text[:60]!r}")
+        event[name] = text
     try:
         checked: WireEvent = msgspec.to_builtins(msgspec.convert(event, struct, strict=False))
     except msgspec.ValidationError as error:

@@ -7,11 +7,11 @@ has passed since the one before it, and whatever a line with an instant says put
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.files import pieces_of
-from ett_service.importers.importer import Fact, Report, WireEvent, clean
+from ett_service.importers.importer import Fact, Report, clean
 from ett_service.importers.logs.local_times import LocalTimes
 
 _TIME = rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
@@ -56,6 +56,15 @@ _LONGEST_ERROR: Final = 300
 _LONGEST_MESSAGE: Final = 2000
 
 
+class Step(NamedTuple):
+    """The line of a step."""
+
+    line: int
+    at_us: int
+    step: int
+    samples: int | None
+
+
 class Life:
     """One life of the training processes, as the output tells it."""
 
@@ -69,7 +78,7 @@ class Life:
         self.step: int | None = None  #: of the last line of a step, or of what was loaded
         self.step_us = 0
         self.reported_us: int | None = None
-        self.pending: Fact | None = None  #: the latest progress, if it is not among the facts
+        self.pending: Step | None = None  #: the latest, if it is not among the facts
         self.load_us = 0  #: how long the load took that ends with the next mark
         self.errors: list[str] = []
         self.raised = ("", 0)  #: the first of the errors, and its line
@@ -84,6 +93,14 @@ class Life:
 
     def say(self, line: int, kind: str, at_us: int, **members: object) -> None:
         self.facts.append(Fact({"type": kind, "at": rfc3339(at_us), **members}, line))
+
+    def say_step(self) -> None:
+        """Say the latest step, if it has not been said."""
+        if self.pending is not None:
+            line, at_us, step, samples = self.pending
+            counts = {"step": step} if samples is None else {"step": step, "samples": samples}
+            self.say(line, "progress", at_us, **counts)
+            self.pending = None
 
 
 class Output:
@@ -212,13 +229,11 @@ class Output:
             at_us = max(life.step_us + taken_us, life.now_us or 0)
         life.hear(at_us, number)
         life.step, life.step_us, life.errors = step, at_us, []
-        progress: WireEvent = {"type": "progress", "at": rfc3339(at_us), "step": step}
-        if samples is not None:
-            progress["samples"] = samples
-        life.pending = Fact(progress, number)
-        if life.reported_us is None or at_us - life.reported_us >= _EVERY_US:
-            life.facts.append(life.pending)
-            life.reported_us, life.pending = at_us, None
+        is_due = life.reported_us is None or at_us - life.reported_us >= _EVERY_US
+        life.pending = Step(number, at_us, step, samples)
+        if is_due:
+            life.reported_us = at_us
+            life.say_step()
 
     def _end_start_up(self, number: int, at_us: int) -> None:
         life = self.life
@@ -309,8 +324,7 @@ class Output:
 
 def _close(life: Life) -> None:
     """Say the last progress, and how a life ended that says nothing of that itself."""
-    if life.pending is not None:
-        life.facts.append(life.pending)
+    life.say_step()
     if life.errors and not life.is_over and life.now_us is not None:
         message = "\n".join(life.errors)[:_LONGEST_MESSAGE]
         exception, line = life.raised

@@ -5,20 +5,23 @@ its payload follows in lines that begin with a tab. Of a trace only what times c
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ett_service.importers.files import pieces_of
+from ett_service.importers.files import blocks_of
 from ett_service.importers.importer import Report
 
 _LONGEST_PAYLOAD: Final = 1 << 23
 _FIRST_US: Final = 946_684_800_000_000  #: 2000; what lies before is a clock that was never set
 _LAST_US: Final = 253_402_300_799_000_000  #: the end of the year 9999
 _METRICS: Final = (b'"compilation_metrics', b'"bwd_compilation_metrics')
-_TAB: Final = b"\t"
+_WITH_PAYLOAD: Final = (b'"chromium_event"', b'"artifact": {"name": "recompile_reasons"')
+_TAB: Final = ord("\t")
+_NO_PAYLOAD = re.compile(rb"\n(?!\t)")
 
 
 class Edge(NamedTuple):
@@ -101,13 +104,19 @@ def records_of(path: Path, report: Report) -> Iterator[TraceRecord]:
         Unreadable: where the file cannot be read to its end.
     """
     reader = _Reader(path, report)
-    for number, piece in pieces_of(path):
-        if piece[:1] == _TAB:
-            reader.keep(piece)
-        else:
-            yield from reader.flush()
-            yield from reader.begin(number, piece)
-    yield from reader.flush()
+    for number, block in blocks_of(path):
+        place = 0
+        while place < len(block):
+            if block[place] == _TAB:
+                following = _NO_PAYLOAD.search(block, place)
+                end = len(block) if following is None else following.end()
+                reader.keep(block[place:end])
+            else:
+                end = block.find(b"\n", place) + 1 or len(block)
+                yield from reader.records(number, block[place:end])
+            number += block.count(b"\n", place, end)  # noqa: PLW2901 -- it counts on
+            place = end
+    yield from reader.records(0, b"\n")
 
 
 class _Reader:
@@ -126,47 +135,42 @@ class _Reader:
             self._payload.append(piece)
             self._size += len(piece)
 
-    def begin(self, number: int, piece: bytes) -> Iterator[TraceRecord]:
+    def records(self, number: int, piece: bytes) -> Sequence[TraceRecord]:
+        """Return what is complete now that a line without a tab begins."""
+        ended = self._flushed() if self._open is not None else None
         prefix, mark, body = piece.partition(b"] {")
         if not mark or not prefix[1:5].isdigit():
             if not piece.isspace():
                 self._skip(number, "no record of a torch trace")
-            return
+            return () if ended is None else (ended,)
         self._report.records += 1
-        if self._rank is None and b'"rank": ' in body:
-            yield from self._ranked(number, body)
-        if body.startswith((b'"chromium_event"', b'"artifact": {"name": "recompile_reasons"')):
+        if body.startswith(_WITH_PAYLOAD):
             self._open = _Open(number, prefix.split(b" ", 3)[2], b"{" + body)
-        elif body.startswith(_METRICS):
-            yield from self._metrics(number, b"{" + body)
+        others: list[TraceRecord] = [] if ended is None else [ended]
+        if self._rank is None and b'"rank": ' in body:
+            others += self._ranked(number, body)
+        if body.startswith(_METRICS):
+            others += self._metrics(number, b"{" + body)
+        return others
 
-    def flush(self) -> Iterator[TraceRecord]:
-        """Yield the record that is complete now."""
-        if self._open is None:
-            return
+    def _flushed(self) -> TraceRecord | None:
+        """Return the record whose payload is complete; None where it is damaged."""
         record, payload = self._open, b"".join(self._payload)
+        assert record is not None
         self._open, self._payload, self._size = None, [], 0
         if record.body.startswith(b'{"artifact'):
-            yield from self._reason(record, payload)
-            return
+            return self._reason(record, payload)
         try:
             event = _decode_event(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._skip(record.line, "the event in its payload is cut or damaged")
-            return
+            return None
         if not _FIRST_US <= event.ts < _LAST_US:
             self._skip(record.line, f"its clock was not set: ts {event.ts!r}")
-            return
+            return None
         args = event.args or _Args()
-        yield Edge(
-            record.thread,
-            event.ph,
-            event.name,
-            event.ts,
-            args.compile_id,
-            _varying(args),
-            record.line,
-        )
+        place = args.compile_id, _varying(args), record.line
+        return Edge(record.thread, event.ph, event.name, event.ts, *place)
 
     def _ranked(self, number: int, body: bytes) -> Iterator[Rank]:
         header = self._header(number, b"{" + body)
@@ -174,11 +178,12 @@ class _Reader:
             self._rank = header.rank
             yield Rank(header.rank, number)
 
-    def _reason(self, record: _Open, payload: bytes) -> Iterator[Reason]:
+    def _reason(self, record: _Open, payload: bytes) -> Reason | None:
         header = self._header(record.line, record.body)
         text = payload.decode("utf-8", "replace").strip()
-        if header is not None and text:
-            yield Reason(_first(text), header.compile_id, record.line)
+        if header is None or not text:
+            return None
+        return Reason(_first(text), header.compile_id, record.line)
 
     def _metrics(self, number: int, body: bytes) -> Iterator[Metrics]:
         header = self._header(number, body)

@@ -112,11 +112,13 @@ class _Pairing:
                 counts[event.name] += 1
 
     def _end(self, end: Edge) -> None:
-        places = [place for place, each in enumerate(self._stack) if _key(each.begin) == _key(end)]
-        if not places:
+        place = len(self._stack) - 1
+        while place >= 0 and _key(self._stack[place].begin) != _key(end):
+            place -= 1
+        if place < 0:
             self._flaws.append(Flaw(end.line, end.name, is_end=True))
             return
-        while len(self._stack) > places[-1] + 1:
+        while len(self._stack) > place + 1:
             lost = self._stack.pop()
             self._flaws.append(Flaw(lost.begin.line, lost.begin.name, is_end=False))
             self._stack[-1].inside_us += lost.inside_us
