@@ -58,7 +58,14 @@ def _output() -> Iterator[str]:
 def _agent() -> Iterator[str]:
     place = '"metadata": {"hostname": "n1", "agent_restarts": 0, "duration_ms": 5.5}}'
     state = '"name": "torchelastic.worker.status.RENDEZVOUS", "source": "AGENT", "timestamp": 0'
-    other = '{"name": "dynamic_rendezvous.py:_keep_alive", "message": "' + "x" * 150 + '"}\n'
+    message = (
+        "The node 'n1_30739_0' updated its keep-alive heartbeat time for the rendezvous 'none'."
+    )
+    place_of_node = '"hostname": "n1", "pid": 30739, "node_state": "RUNNING", "rank": null'
+    name = '"name": "dynamic_rendezvous.py:_DistributedRendezvousOpExecutor._keep_alive"'
+    other = (
+        f'{{{name}, "run_id": "none", "message": "{message}", {place_of_node}, "local_id": 0}}\n'
+    )
     number = 0
     while True:
         number += 1

@@ -107,6 +107,9 @@ def templates(becomes: Template | list[Template], common: Template, where: str) 
         unknown = sorted(set(each) - allowed)
         if unknown:
             raise BadProfile(f"{where}: a {each['type']} has no member {unknown[0]!r}")
+        for value in each.values():
+            if isinstance(value, str) and value[:1] == "$" and not references(value):
+                raise BadProfile(f"{where}: {value!r} is no name of a group or column")
         shared = {name: value for name, value in common.items() if name in allowed}
         made.append({"at": f"${_TIME}", **shared, **each})
     return made

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import Unreadable, blocks_of, files_under, pieces_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
@@ -34,7 +34,7 @@ _ATTEMPT = re.compile(r"(?:^|/)attempt_(\d{1,9})/(\d{1,9})/[^/]*$")
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*): ", re.MULTILINE)
 _STAGES: Final = {"RENDEZVOUS": "rendezvous", "ASSIGN_WORKER_RANKS": "assign_worker_ranks"}
 _LONGEST_MESSAGE: Final = 2000
-_LONGEST_RECORD: Final = 1 << 22
+_LONGEST_RECORD: Final = 1 << 20
 _FIRST_S: Final = 946_684_800  #: 2000; what lies before is a clock that was never set
 _LAST_S: Final = 253_402_300_799
 
@@ -106,9 +106,9 @@ _NO_INSTANT: Final = (
 def _small_json(path: Path) -> dict[str, Any] | None:
     """Return the one object that a small file is, else None."""
     pieces, size = [], 0
-    for _, piece in pieces_of(path):
-        pieces.append(piece)
-        size += len(piece)
+    for _, block in blocks_of(path):
+        pieces.append(block)
+        size += len(block)
         if size > _LONGEST_RECORD:
             return None
     try:

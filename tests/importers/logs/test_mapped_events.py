@@ -124,6 +124,7 @@ def test_bytes_that_are_no_text_may_stand_in_a_message_only() -> None:
         ({"type": "epoch"}, "'epoch' is no type of events"),
         ({}, "None is no type of events"),
         ({"type": "progress", "phase": "train_loop"}, "a progress has no member 'phase'"),
+        ({"type": "progress", "step": "$5 a"}, "'\\$5 a' is no name of a group or column"),
         ({"type": "heartbeat", "duration_s": 1}, "a heartbeat has no member 'duration_s'"),
     ],
 )
