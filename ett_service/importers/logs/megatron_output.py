@@ -126,8 +126,8 @@ class Output:
             Unreadable: where that cannot be done.
         """
         for number, piece in pieces_of(self._path):
-            for key, take in _KEYS:
-                if key in piece:
+            for key, within, take in _KEYS:
+                if piece.find(key, 0, within) >= 0:
                     if take(self, number, piece):
                         self._report.records += 1
                     break
@@ -333,18 +333,18 @@ def _close(life: Life) -> None:
 
 
 _Take = Callable[[Output, int, bytes], bool]
-_KEYS: Final[tuple[tuple[bytes, _Take], ...]] = (
-    (b"iteration ", Output.iteration),
-    (b"CANCELLED AT", Output.cancelled),
-    (b"[20", Output.stamped),
-    (b"datetime: ", Output.stamped),
-    (b"load-checkpoint", Output.timer),
-    (b"save-checkpoint", Output.timer),
-    (b"evaluate ", Output.timer),
-    (b"successfully loaded", Output.checkpoint),
-    (b"world_size", Output.setting),
-    (b"log_interval", Output.setting),
-    (b"Error", Output.raised),
-    (b"Exception", Output.raised),
+_KEYS: Final[tuple[tuple[bytes, int, _Take], ...]] = (
+    (b"iteration ", 80, Output.iteration),
+    (b"[20", 16, Output.stamped),
+    (b"datetime: ", 120, Output.stamped),
+    (b"load-checkpoint", 40, Output.timer),
+    (b"save-checkpoint", 40, Output.timer),
+    (b"evaluate ", 40, Output.timer),
+    (b"successfully loaded", 40, Output.checkpoint),
+    (b"world_size", 24, Output.setting),
+    (b"log_interval", 24, Output.setting),
+    (b"CANCELLED AT", 240, Output.cancelled),
+    (b"Error", 160, Output.raised),
+    (b"Exception", 160, Output.raised),
 )
-"""What a line holds that is read, the first of these first, and how."""
+"""What a line that is read holds within its first bytes, the first of these first, and how."""
