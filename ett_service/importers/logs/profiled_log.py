@@ -73,6 +73,7 @@ class _Kind:
 
     name: str
     match: Any
+    groups: list[tuple[str, int]]
     templates: list[Template]
 
 
@@ -94,7 +95,7 @@ class Profile:
         known: set[str] = set()
         if self.document.path is not None:
             self._path_match = self._compiled(engine, options, self.document.path, "path")
-            known = _names(self._path_match)
+            known = {name for name, _ in _groups(self._path_match)}
         self._search = engine.Set.SearchSet(options)
         self._any = self._of_blocks(engine, options)
         self._kinds = [self._kind(engine, options, each, known) for each in self.document.patterns]
@@ -107,9 +108,11 @@ class Profile:
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
         made = templates(pattern.becomes, self.document.common, where)
-        for name in sorted(references(dict(enumerate(made))) - _names(match) - known):
+        for name in sorted(
+            references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - known
+        ):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
-        return _Kind(pattern.name, match, made)
+        return _Kind(pattern.name, match, _groups(match), made)
 
     def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
         try:
@@ -162,7 +165,9 @@ class Profile:
     def of_path(self, path: str) -> Values:
         """Return what the path of a file says."""
         found = self._path_match.search(path.encode()) if self._path_match is not None else None
-        return _decoded(found.groupdict()) if found is not None else {}
+        if self._path_match is None or found is None:
+            return {}
+        return _values(path.encode(), found, _groups(self._path_match))
 
     def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
@@ -171,7 +176,7 @@ class Profile:
         if not places:
             return None
         kind = self._kinds[min(places)]
-        return kind, _decoded(kind.match.search(line).groupdict())
+        return kind, _values(line, kind.match.search(line), kind.groups)
 
     def failures(self) -> Iterator[str]:
         """Yield why each of the profile's own lines is not what the profile says of it."""
@@ -205,14 +210,16 @@ def _reason(error: Exception) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
-def _names(match: Any) -> set[str]:
-    return {name.decode() for name in match.groupindex}
+def _groups(match: Any) -> list[tuple[str, int]]:
+    return [(name.decode(), place) for name, place in match.groupindex.items()]
 
 
-def _decoded(groups: dict[bytes, bytes | None]) -> Values:
+def _values(text: bytes, found: Any, groups: list[tuple[str, int]]) -> dict[str, str | None]:
+    """Return what the groups hold; the library's own dictionary takes longer than the search."""
+    spans = [(name, *found.span(place)) for name, place in groups]
     return {
-        name.decode(): None if value is None else value.decode("utf-8", "replace")
-        for name, value in groups.items()
+        name: None if begin < 0 else text[begin:end].decode("utf-8", "replace")
+        for name, begin, end in spans
     }
 
 
