@@ -64,6 +64,7 @@ TESTED_IN = {
     "client/reporting/first_batch.py": "client/frameworks/test_adapter.py",
     "client/torch/steps.py": "client/test_untouched.py",
     "client/torch/checkpoints.py": "client/test_torch.py",
+    "client/torch/compile_records.py": "client/test_torch.py",
     "client/torch/compiles.py": "client/test_torch.py",
     "client/torch/imports.py": "client/test_torch.py",
     "ingest/otlp/receive.py": "api/record/test_traces.py",

@@ -112,13 +112,17 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
             yield run
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def _digest(content: object) -> Any:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode())
+    return hashlib.sha256(_ENCODER.encode(content).encode())
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:
     """Make text from a log fit to send: no controls, no lone surrogates, not too long."""
+    if text.isprintable():
+        return text.strip()[:longest]
     safe = text.encode("utf-8", "replace").decode("utf-8")
     printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in safe)
     return printable.strip()[:longest]

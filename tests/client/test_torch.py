@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.client.torch.compiles import facts_of, laid_out, stages_of
+from ett_service.client.torch.compile_records import laid_out, stages_of
+from ett_service.client.torch.compiles import facts_of
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment, run_ett
 

@@ -3,11 +3,12 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.live import Live
@@ -16,20 +17,40 @@ from rich.text import Text
 from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
 from ett_service.cli.record.import_delivery import Delivery, Tally
+from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
-from ett_service.importers.importer import ImportedRun, Importer, Report
+from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
 
-FORMATS: Mapping[str, tuple[str, Importer]] = {
-    "mlperf": ("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+
+class Format(NamedTuple):
+    """A format of logs."""
+
+    summary: str
+    read: Callable[..., tuple[Iterator[ImportedRun], Report]]  #: an importer
+    options: tuple[str, ...] = ()  #: keywords that it takes beyond paths and job; see OPTIONS
+
+
+FORMATS: Mapping[str, Format] = {
+    "csv": Format("CSV files, by a mapping", table.read_csv, ("mapping", "zone")),
+    "log": Format("any log, by a profile of patterns", profiled_log.read, ("profile", "zone")),
+    "megatron": Format(
+        "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)
+    ),
+    "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+    "parquet": Format("Parquet files, by a mapping", table.read_parquet, ("mapping", "zone")),
+    "torch-trace": Format("compile logs of PyTorch (TORCH_TRACE)", torch_trace.read),
+    "torchelastic": Format(
+        "error files and events of torchrun agents", torchelastic.read, ("zone",)
+    ),
 }
-"""What each format is, and the function that reads it."""
 
 _PATIENCE_S = 1.0
 
 
 def _options(parser: ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="file or folder")
     parser.add_argument("--job", metavar="NAME", help="make all runs attempts of this job")
     parser.add_argument(
         "--dry-run", action="store_true", help="print the events, one a line; send nothing"
@@ -42,8 +63,17 @@ def _import(args: Namespace) -> None:
     Raises:
         Failure: where nothing could be read, or a run could not be imported as it is.
     """
-    _, read = FORMATS[args.format]
-    runs, report = read(args.paths, args.job)
+    form = FORMATS[args.format]
+    checked = [getattr(args, name) for name in CHECKED if name in form.options]
+    if checked and args.check:
+        _check(checked[0])
+        return
+    if not args.paths:
+        raise Failure(
+            "no file is named", f"Name files or folders after `ett import {args.format}`."
+        )
+    keywords = {name: getattr(args, name) for name in form.options}
+    runs, report = form.read(args.paths, args.job, **keywords)
     tally = Tally()
     with _progress(report, tally):
         if args.dry_run:
@@ -64,6 +94,22 @@ def _import(args: Namespace) -> None:
         raise Failure(f"{refused} runs were not imported", stored)
     if not tally.runs:
         raise Failure("nothing could be read", "Check that the paths are logs of this format.")
+
+
+def _check(checked: Checked) -> None:
+    """Try the test that a profile or mapping holds.
+
+    Raises:
+        Failure: where a part of it fails.
+    """
+    failures = list(checked.failures())
+    for failure in failures:
+        print(f"ett: {shown(failure)}", file=sys.stderr)
+    if failures:
+        raise Failure(
+            f"{len(failures)} checks fail", "Change the pattern, or what it should become."
+        )
+    print("all checks hold", file=sys.stderr)
 
 
 def _print(runs: Iterator[ImportedRun], tally: Tally) -> None:
@@ -144,11 +190,11 @@ VERB = Verb(
     acts_dest="format",
     acts={
         name: Verb(
-            summary=summary,
-            description=f"Import {summary}.",
-            options=(_options, server, add_json),
+            summary=form.summary,
+            description=f"Import {form.summary}.",
+            options=(_options, *(OPTIONS[option] for option in form.options), server, add_json),
             run=_import,
         )
-        for name, (summary, _) in FORMATS.items()
+        for name, form in FORMATS.items()
     },
 )

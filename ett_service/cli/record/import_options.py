@@ -1,0 +1,65 @@
+"""Options of ``ett import`` that some formats have and others do not."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterator, Mapping
+from datetime import tzinfo
+from pathlib import Path
+from typing import Final, Protocol
+
+from ett_service.core.errors import EttError
+from ett_service.importers.instants import UnknownZone, zone
+from ett_service.importers.logs import profiled_log, table
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return zone(name)
+    except UnknownZone as error:
+        raise ArgumentTypeError(f"{error}; names are such as Europe/Paris") from None
+
+
+def _timezone(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--timezone",
+        dest="zone",
+        type=_zone,
+        metavar="NAME",
+        help="zone of times that name none, such as Europe/Paris (default: UTC, with a note)",
+    )
+
+
+class Checked(Protocol):
+    """A profile or mapping, which holds its own test."""
+
+    def failures(self) -> Iterator[str]:
+        """Yield why each part of the test fails."""
+        ...
+
+
+def _file_option(
+    flag: str, kind: Callable[[Path], Checked], what: str
+) -> Callable[[ArgumentParser], None]:
+    def read(text: str) -> Checked:
+        try:
+            return kind(Path(text))
+        except EttError as error:
+            raise ArgumentTypeError(str(error)) from None
+
+    def offer(parser: ArgumentParser) -> None:
+        parser.add_argument(flag, type=read, required=True, metavar="FILE", help=what)
+        parser.add_argument(
+            "--check", action="store_true", help="try the file's own test instead; import nothing"
+        )
+
+    return offer
+
+
+OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
+    "mapping": _file_option("--mapping", table.Mapping, "YAML of columns and events"),
+    "profile": _file_option("--profile", profiled_log.Profile, "YAML of named patterns"),
+    "zone": _timezone,
+}
+"""How each is offered, by the name under which the function of a format takes it."""
+
+CHECKED: Final = ("mapping", "profile")
+"""Those that hold their own test."""

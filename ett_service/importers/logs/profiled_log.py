@@ -1,0 +1,288 @@
+"""Any log to wire events, by a profile of named patterns.
+
+Patterns are those of RE2: they take time in proportion to a line's length, whatever they are.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from ett_service.core.errors import EttError
+from ett_service.importers.files import Unreadable, blocks_of, files_under, lines_in, pieces_of
+from ett_service.importers.importer import ImportedRun, Report, clean, distinct
+from ett_service.importers.logs.local_times import LocalTimes
+from ett_service.importers.logs.mapped_events import (
+    BadProfile,
+    Document,
+    Maker,
+    Name,
+    NoEvent,
+    Runs,
+    Template,
+    Values,
+    loaded,
+    own_zone,
+    references,
+    same,
+    templates,
+)
+
+_FILES: Final = ["*.log", "*.log.gz", "*.out", "*.txt"]
+_MEMORY: Final = 64 << 20
+_NAMED = re.compile(r"(?<!\\)\(\?P?<\w+>")
+_ENDS_OF_TEXT = re.compile(r"\\[AzC]|\(\?\w*-\w*m")
+
+
+class NoEngine(EttError):
+    """The engine of patterns is not installed."""
+
+
+class Pattern(Struct, forbid_unknown_fields=True):
+    """A kind of line, and the events that it becomes."""
+
+    name: Name
+    match: str
+    becomes: Template | list[Template]
+
+
+class CheckedLine(Struct, forbid_unknown_fields=True):
+    """A line of the profile's own test."""
+
+    line: str
+    pattern: str | None = None  #: the name of the first that matches; None where none does
+    becomes: list[Template] = field(default_factory=list)
+    path: str = "example.log"
+
+
+class LogDocument(Document, kw_only=True):
+    """A profile as its file has it."""
+
+    path: str | None = None  #: a pattern of the file's path, whose groups all events may take
+    patterns: list[Pattern]
+    check: list[CheckedLine]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A pattern that is ready for use."""
+
+    name: str
+    match: Any
+    groups: list[tuple[str, int]]
+    templates: list[Template]
+
+
+class Profile:
+    """A profile that is ready for use."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the profile at *path*.
+
+        Raises:
+            BadProfile: where it cannot be used.
+            NoEngine: where google-re2 is not installed.
+        """
+        self.document = loaded(path, LogDocument)
+        self.zone = own_zone(self.document.time, f"{path}: time")
+        self._where = str(path)
+        engine, options = _engine()
+        self._path_match = None
+        known: set[str] = set()
+        if self.document.path is not None:
+            self._path_match = self._compiled(engine, options, self.document.path, "path")
+            known = {name for name, _ in _groups(self._path_match)}
+        self._search = engine.Set.SearchSet(options)
+        self._any = self._of_blocks(engine, options)
+        self._kinds = [self._kind(engine, options, each, known) for each in self.document.patterns]
+        if not self._kinds:
+            raise BadProfile(f"{path}: it has no patterns")
+        self._search.Compile()
+
+    def _kind(self, engine: Any, options: Any, pattern: Pattern, known: set[str]) -> _Kind:
+        where = f"{self._where}: pattern {pattern.name}"
+        match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
+        self._search.Add(pattern.match.encode())
+        made = templates(pattern.becomes, self.document.common, where)
+        for name in sorted(
+            references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - known
+        ):
+            raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
+        return _Kind(pattern.name, match, _groups(match), made)
+
+    def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
+        try:
+            return engine.compile(pattern.encode(), options)
+        except engine.error as error:
+            why = clean(_reason(error))
+            raise BadProfile(f"{self._where}: {where}: {why} (RE2 knows no lookaround)") from None
+
+    def _of_blocks(self, engine: Any, options: Any) -> Any:
+        """Return what finds the next line that some pattern may have; None if only lines tell."""
+        matches = [pattern.match for pattern in self.document.patterns]
+        if any(_ENDS_OF_TEXT.search(match) for match in matches):
+            return None
+        options.never_capture = True
+        unnamed = "|".join(f"(?:{_NAMED.sub('(?:', match)})" for match in matches)
+        try:
+            return engine.compile(f"(?m:{unnamed})".encode(), options)
+        except engine.error:
+            return None  # one of them is wrong, which is said where it is read alone
+        finally:
+            options.never_capture = False
+
+    def lines_of(self, path: Path) -> Iterator[tuple[int, bytes]]:
+        """Yield lines that a pattern may have, with their numbers; others cost next to nothing.
+
+        Raises:
+            Unreadable: where the file cannot be read to its end.
+        """
+        if self._any is None:
+            yield from pieces_of(path)
+            return
+        for number, block in blocks_of(path):
+            # In a block an end of a line is a line feed alone.
+            is_plain = b"\r" not in block
+            yield from self._in_block(number, block) if is_plain else lines_in(number, block)
+
+    def _in_block(self, number: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+        begin = counted = 0
+        while begin < len(block):
+            hit = self._any.search(block, begin)
+            if hit is None:
+                return
+            begin = block.rfind(b"\n", begin, hit.start()) + 1 or begin
+            end = block.find(b"\n", hit.start()) + 1 or len(block)
+            number += block.count(b"\n", counted, begin)
+            counted = begin
+            yield number, block[begin:end]
+            begin = end
+
+    def of_path(self, path: str) -> Values:
+        """Return what the path of a file says."""
+        found = self._path_match.search(path.encode()) if self._path_match is not None else None
+        if self._path_match is None or found is None:
+            return {}
+        return _values(path.encode(), found, _groups(self._path_match))
+
+    def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
+        """Return the first pattern that a line has, and its groups; None where it has none."""
+        line = piece.rstrip(b"\r\n")
+        places = self._search.Match(line)
+        if not places:
+            return None
+        kind = self._kinds[min(places)]
+        return kind, _values(line, kind.match.search(line), kind.groups)
+
+    def failures(self) -> Iterator[str]:
+        """Yield why each of the profile's own lines is not what the profile says of it."""
+        for number, check in enumerate(self.document.check, 1):
+            try:
+                why = self._failure(check)
+            except NoEvent as error:
+                why = str(error)
+            if why:
+                yield f"check {number}: {why}: {clean(check.line, 120)}"
+
+    def _failure(self, check: CheckedLine) -> str:
+        times = LocalTimes(Path(check.path), self.zone, Report())
+        found = self.kind_of(check.line.encode())
+        name = found[0].name if found is not None else None
+        if name != check.pattern:
+            return f"it has pattern {name}, not {check.pattern}"
+        made = []
+        if found is not None:
+            maker = Maker(self.document.time, times, None, spare_job="-")
+            values = {**self.of_path(check.path), **found[1]}
+            made = [maker.made(each, values, 1) for each in found[0].templates]
+        events = [event for event in made if event is not None]
+        if not same(events, check.becomes):
+            return f"it becomes {events}, not {check.becomes}"
+        return ""
+
+
+def _reason(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+
+
+def _groups(match: Any) -> list[tuple[str, int]]:
+    return [(name.decode(), place) for name, place in match.groupindex.items()]
+
+
+def _values(text: bytes, found: Any, groups: list[tuple[str, int]]) -> dict[str, str | None]:
+    """Return what the groups hold; the library's own dictionary takes longer than the search."""
+    spans = [(name, *found.span(place)) for name, place in groups]
+    return {
+        name: None if begin < 0 else text[begin:end].decode("utf-8", "replace")
+        for name, begin, end in spans
+    }
+
+
+def _engine() -> tuple[Any, Any]:
+    try:
+        import re2  # noqa: PLC0415 -- an extra: only profiles need it
+    except ImportError:
+        raise NoEngine("profiles need google-re2: pip install 'ett-service[logs]'") from None
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes, and none is invalid
+    return re2, options
+
+
+def read(
+    paths: Sequence[Path],
+    job: str | None = None,
+    *,
+    profile: Profile,
+    zone: tzinfo | None = None,
+) -> tuple[Iterator[ImportedRun], Report]:
+    """Read logs and folders of them by *profile*; *zone* goes before that of the profile."""
+    report = Report()
+    return distinct(_all_runs(paths, job, profile, zone or profile.zone, report)), report
+
+
+def _all_runs(
+    paths: Sequence[Path], job: str | None, profile: Profile, zone: tzinfo | None, report: Report
+) -> Iterator[ImportedRun]:
+    for path in files_under(paths, profile.document.files or _FILES, report):
+        times = LocalTimes(path, zone, report)
+        before = report.records
+        try:
+            yield from _of_file(path, job, profile, times, report)
+        except Unreadable as error:
+            report.miss(path, str(error))
+            continue
+        if report.records == before:
+            report.miss(path, f"no line has a pattern of profile {profile.document.name}")
+        else:
+            report.files += 1
+
+
+def _of_file(
+    path: Path, job: str | None, profile: Profile, times: LocalTimes, report: Report
+) -> Iterator[ImportedRun]:
+    runs = Runs(path, "log")
+    maker = Maker(profile.document.time, times, job)
+    shared = profile.of_path(path.as_posix())
+    for number, piece in profile.lines_of(path):
+        found = profile.kind_of(piece)
+        if found is None:
+            continue
+        report.records += 1
+        kind, groups = found
+        values = {**shared, **groups}
+        try:
+            events = [maker.made(template, values, number) for template in kind.templates]
+        except NoEvent as error:
+            report.skip(path, number, f"pattern {kind.name}: {error}")
+            continue
+        for event in events:
+            if event is not None:
+                yield from runs.add(event, number)
+    yield from runs.finish()

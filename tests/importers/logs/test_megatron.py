@@ -1,0 +1,129 @@
+"""Outputs of Megatron-LM and DeepSpeed, imported and folded."""
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from ett_service.core.intervals import rfc3339
+from ett_service.importers.importer import Report
+from ett_service.importers.instants import microseconds, zone
+from ett_service.importers.logs.megatron import read
+from tests.builders.imports import Wire, ledgers_of, seconds
+from tests.builders.megatron import cancelled, iteration, progress, saved, start_up, written
+
+ROOT = Path(__file__).parents[3]
+CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "megatron_out"
+
+RUN = (
+    "using world size: 64, data-parallel-size: 1\n",
+    "  world_size ...................................... 64\n",
+    *start_up(),
+    iteration(10, 1000),
+    *saved(10, 2000),
+    iteration(20, 1000),
+)
+
+
+def microseconds_of(at: str) -> int:
+    return microseconds(datetime.fromisoformat(at))
+
+
+def imported(*paths: Path, job: str | None = None, of: str = "UTC") -> tuple[Wire, Report]:
+    runs, report = read(paths, job, zone(of))
+    return [sent for run in runs for sent in run.events], report
+
+
+def test_an_output_is_a_job_with_its_slurm_job_as_launch(tmp_path: Path) -> None:
+    events, report = imported(written(tmp_path / "llm-1809577.out", *RUN))
+    (name, ledger), *_ = ledgers_of(events).items()
+
+    assert name == "llm-1809577-20240513T080001Z"
+    (attempt,) = ledger.attempts
+    assert (attempt.launch, attempt.gpus, attempt.cycle) == ("1809577", 64, 0)
+    assert seconds(ledger) == {
+        "launcher_init": 3,
+        "effective_training": 18,
+        "checkpoint_blocking": 2,
+    }
+    assert (report.files, report.unread) == (1, [])
+
+
+def test_times_are_those_of_the_zone(tmp_path: Path) -> None:
+    events, _ = imported(written(tmp_path / "a.out", *RUN), of="Asia/Tokyo")
+    assert min(sent["at"] for sent in events) == "2024-05-12T23:00:01.000000Z"
+
+
+def test_outputs_of_one_job_and_its_progress_meet(tmp_path: Path) -> None:
+    again = [*start_up("10:00:0"), iteration(12, 1000)]
+    paths = (
+        written(tmp_path / "slurm-513.out", *RUN, cancelled("08:01:00", " DUE TO NODE FAILURE")),
+        written(tmp_path / "slurm-514.out", *again),
+        written(
+            tmp_path / "progress.txt",
+            progress("08:00:01", "Starting job"),
+            progress("08:00:16", "Saved checkpoint", 10),
+        ),
+    )
+    events, report = imported(*paths, job="llm")
+    (ledger,) = ledgers_of(events).values()
+
+    assert [(each.launch, each.outcome) for each in ledger.attempts] == [
+        ("513", "failed"),
+        ("514", "lost"),
+    ]
+    assert report.files == 3
+    folder, _ = imported(tmp_path, job="llm")
+    assert {sent["id"] for sent in folder} == {sent["id"] for sent in events}
+
+
+def test_a_longer_copy_is_the_same_events_and_more(tmp_path: Path) -> None:
+    lines = [*RUN, iteration(30, 1000), iteration(40, 1000)]
+    part, _ = imported(written(tmp_path / "a.out", *lines[:-1]))
+    whole, _ = imported(written(tmp_path / "a.out", *lines))
+    assert {sent["id"] for sent in part} < {sent["id"] for sent in whole}
+
+
+def test_a_file_without_an_instant_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.out").write_bytes(iteration(10, 5).encode() + b"\xff\x00" * 100)
+    events, report = imported(tmp_path)
+    assert events == []
+    assert report.unread == [f"{tmp_path}/a.out: no instant of a run of Megatron-LM in it"]
+
+
+@pytest.fixture
+def outputs() -> Path:
+    if not CORPUS.is_dir():
+        pytest.skip(f"the outputs are not there: {CORPUS} (set ETT_CORPUS)")
+    return CORPUS
+
+
+def test_every_output_is_as_the_reference_says(outputs: Path) -> None:
+    reference = json.loads((outputs / "reference.json").read_text())
+    for name, expected in reference.items():
+        events, _ = imported(outputs / name)
+        (ledger,) = ledgers_of(events).values()
+        steps = [sent for sent in events if sent["type"] == "progress"]
+        assert len(steps) == expected["n_iteration_lines"], name
+        assert (steps[0]["step"], steps[-1]["step"]) == (
+            expected["first_iter"][0],
+            expected["last_iter"][0],
+        )
+        begin = next(
+            sent["at"]
+            for sent in events
+            if sent["type"] == "phase_started" and sent["phase"] == "train_loop"
+        )
+        trained = microseconds_of(steps[-1]["at"]) - microseconds_of(begin)
+        assert trained / 1e6 == pytest.approx(expected["sum_iteration_time_s"], abs=5e-4), name
+        marked = {at for _, at in expected["marks"]}
+        assert marked <= {sent["at"][:19].replace("T", " ") for sent in events}, name
+        (attempt,) = ledger.attempts
+        ended = {True: {"cancelled", "failed"}, False: {"lost"}}[expected["slurm_cancel"]]
+        assert attempt.outcome in ended, name
+        for killed in expected["killed_lines"]:
+            is_limit = "TIME LIMIT" in killed
+            assert (attempt.cause == "scheduler_timeout") is is_limit, name
+            assert rfc3339(attempt.ended_at)[:19] in killed, name

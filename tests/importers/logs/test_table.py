@@ -1,0 +1,127 @@
+"""Rows of tables as events."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from ett_service.importers.importer import Report
+from ett_service.importers.logs.mapped_events import BadProfile
+from ett_service.importers.logs.table import Mapping, read_csv, read_parquet
+from tests.builders.imports import Wire, ledgers_of, seconds
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples/import/job-table.yaml"
+HEAD = "job_name,job_id,nodes,gpus,start,first_step,end,state\n"
+ROWS = (
+    'llm,513,2,16,2026-03-01 08:00:00,2026-03-01 08:01:00,2026-03-01 09:00:00,"FAILED"\n',
+    "llm,514,2,16,2026-03-01 10:00:00,2026-03-01 10:01:00,2026-03-01 11:00:00,COMPLETED\n",
+)
+
+
+def from_csv(path: Path, content: str | bytes, mapping: Path = EXAMPLE) -> tuple[Wire, Report]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    runs, report = read_csv([path], mapping=Mapping(mapping))
+    return [sent for run in runs for sent in run.events], report
+
+
+def test_the_example_holds_its_own_test() -> None:
+    assert list(Mapping(EXAMPLE).failures()) == []
+
+
+def test_rows_of_one_job_are_its_attempts(tmp_path: Path) -> None:
+    events, report = from_csv(tmp_path / "jobs.csv", HEAD + "".join(ROWS))
+    (ledger,) = ledgers_of(events).values()
+
+    assert [(each.launch, each.outcome, each.gpus) for each in ledger.attempts] == [
+        ("513", "failed", 16),
+        ("514", "completed", 16),
+    ]
+    assert seconds(ledger)["restart_wait"] == 3600
+    assert (report.files, report.records) == (1, 2)
+
+
+def test_a_damaged_row_is_named_by_line_and_gives_nothing(tmp_path: Path) -> None:
+    bad = ("llm,515\n", "\n", "llm,516,x,16,2026-03-01 08:00:00,,,RUNNING\n", '"llm,517\n')
+    events, report = from_csv(tmp_path / "jobs.csv", HEAD + "".join(bad[:3]) + ROWS[0] + bad[3])
+
+    assert {sent["launch"] for sent in events} == {"513"}
+    assert [line.split(":")[1:3] for line in report.first_skipped] == [
+        ["2", " it has 2 fields, and the head of the file 8"],
+        ["4", " Expected `int | null`, got `str` - at `$.hosts`"],
+        ["6", " it has 1 fields, and the head of the file 8"],
+    ]
+
+
+def test_a_table_without_a_column_of_the_mapping_is_named(tmp_path: Path) -> None:
+    _, report = from_csv(tmp_path / "jobs.csv", HEAD.replace("end,", "") + ROWS[0])
+    (why,) = report.unread
+    assert "it has no column 'end'; it has job_name, job_id" in why
+
+
+def test_junk_is_no_table(tmp_path: Path) -> None:
+    events, report = from_csv(tmp_path / "jobs.csv", b"\xff\x00" * 300_000)
+    assert events == []
+    assert len(report.unread) == 1
+
+
+def table(path: Path, **columns: list[Any]) -> Path:
+    parquet.write_table(pa.table(columns), path)
+    return path
+
+
+def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
+    def at(hour: int, minute: int = 0) -> datetime:
+        return datetime(2026, 3, 1, hour, minute, tzinfo=UTC)
+
+    path = table(
+        tmp_path / "jobs.parquet",
+        job_name=["llm", "llm"],
+        job_id=[513, 514],
+        nodes=[2.0, 2.0],
+        gpus=[16, 16],
+        start=[at(8), at(10)],
+        first_step=[at(8, 1), at(10, 1)],
+        end=[at(9), at(11)],
+        state=["FAILED", "COMPLETED"],
+        other=[1, 2],
+    )
+    runs, report = read_parquet([path], mapping=Mapping(EXAMPLE))
+    events = [sent for run in runs for sent in run.events]
+
+    assert report.skipped == 0
+    expected, _ = from_csv(tmp_path / "jobs.csv", HEAD + "".join(ROWS))
+    assert {sent["id"] for sent in events} == {sent["id"] for sent in expected}
+
+
+def test_what_is_no_parquet_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1junk")
+    paths = [tmp_path / "a.parquet", tmp_path / "none.parquet", Path("/dev/zero")]
+    runs, report = read_parquet(paths, mapping=Mapping(EXAMPLE))
+
+    assert list(runs) == []
+    assert [("no Parquet file" in why or "is not a file" in why) for why in report.unread] == [
+        True
+    ] * 3
+
+
+def test_a_check_that_does_not_hold_says_why(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text().replace("outcome: failed, scheduler_state: NODE_FAIL", "cause: oom")
+    (tmp_path / "m.yaml").write_text(text)
+    (failure,) = Mapping(tmp_path / "m.yaml").failures()
+    assert failure.startswith("check 2: it becomes [{'type': 'attempt_started'")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [("rows:", "rows: []\nlines:", "unknown field"), ("zone: UTC", "zone: X", "no time zone")],
+)
+def test_a_mapping_that_cannot_work_is_refused(
+    tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    (tmp_path / "m.yaml").write_text(EXAMPLE.read_text().replace(old, new, 1))
+    with pytest.raises(BadProfile, match=why):
+        Mapping(tmp_path / "m.yaml")
