@@ -21,6 +21,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.slurm import sacct
 
 
 class Format(NamedTuple):
@@ -33,6 +34,9 @@ class Format(NamedTuple):
 
 FORMATS: Mapping[str, Format] = {
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+    "sacct": Format(
+        "Slurm's accounting (sacct -D -P, -p or --json)", sacct.read, ("name", "slurm_zone")
+    ),
 }
 
 _PATIENCE_S = 1.0

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
 from ett_service.importers.instants import UnknownZone, zone
+from ett_service.importers.slurm.facts import DEFAULT_NAME, NAMES
 
 
 def _zone(name: str) -> tzinfo:
@@ -24,7 +25,41 @@ def _timezone(parser: ArgumentParser) -> None:
     )
 
 
+def _slurm_timezone(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--timezone",
+        dest="slurm_zone",
+        type=_zone,
+        metavar="NAME",
+        help="zone of the times, such as Europe/Paris (default: this machine's)",
+    )
+
+
+def slurm_name(parser: ArgumentParser) -> None:
+    """Offer ``--name``."""
+    parser.add_argument(
+        "--name",
+        type=_template,
+        default=DEFAULT_NAME,
+        metavar="TEMPLATE",
+        help="what each job is called, of "
+        + " ".join(f"{{{field}}}" for field in NAMES)
+        + " (default: {name}, with the task of an array; trainers without ETT_JOB: slurm-{id})",
+    )
+
+
+def _template(text: str) -> str:
+    try:
+        text.format_map(dict.fromkeys(NAMES, ""))
+    except (KeyError, ValueError, IndexError, AttributeError):
+        fields = " ".join(f"{{{field}}}" for field in NAMES)
+        raise ArgumentTypeError(f"{text!r} has fields other than {fields}") from None
+    return text
+
+
 OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
+    "name": slurm_name,
+    "slurm_zone": _slurm_timezone,
     "zone": _timezone,
 }
 """How each is offered, by the name under which the function of a format takes it."""

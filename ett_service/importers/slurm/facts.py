@@ -1,0 +1,210 @@
+"""What one life of a Slurm job says on the wire.
+
+The names are those of ``examples/slurm``, so that the scripts, a trainer and Slurm's accounting
+tell of one job. Ids follow from what is said: a record that grows, from queued to running to ended,
+says what it said before and more.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+from ett_service.core.words import Outcome
+from ett_service.importers.importer import Fact, ImportedRun, clean
+from ett_service.importers.slurm.clock import written
+from ett_service.importers.slurm.record import Record
+
+OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "COMPLETED": Outcome.COMPLETED,
+    "PREEMPTED": Outcome.PREEMPTED,
+    "CANCELLED": Outcome.CANCELLED,
+    "REVOKED": Outcome.CANCELLED,
+    "REQUEUED": Outcome.CANCELLED,  # by hand: what Slurm requeues itself has the state of its end
+    "REQUEUE_HOLD": Outcome.CANCELLED,
+    "SPECIAL_EXIT": Outcome.CANCELLED,
+    "FAILED": Outcome.FAILED,
+    "BOOT_FAIL": Outcome.FAILED,
+    "DEADLINE": Outcome.FAILED,
+    "LAUNCH_FAILED": Outcome.FAILED,
+    "NODE_FAIL": Outcome.FAILED,
+    "OUT_OF_MEMORY": Outcome.FAILED,
+    "RECONFIG_FAIL": Outcome.FAILED,
+    "TIMEOUT": Outcome.FAILED,
+}
+"""By the first word of the state; a record in another one, as ``RUNNING``, ends nothing."""
+
+ALIVE_EVERY_S: Final = 300
+"""A life that goes on is told of when it is a multiple of this old; well below ``lost_after``."""
+
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9 ._:@+=,()\ufffd-]")
+_NO_REASON: Final = frozenset({"", "None", "Unknown"})
+_DEFERRING: Final = frozenset(
+    {"Dependency", "DependencyNeverSatisfied", "BeginTime", "JobArrayTaskLimit", "JobHeldUser",
+     "JobHeldAdmin"}
+)  # fmt: skip
+"""Reasons for which a job is not eligible: nobody looks for nodes for it."""
+
+NAMES: Final = ("name", "id", "cluster", "user", "account", "partition")
+DEFAULT_NAME: Final = "{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How jobs are named; the fields of the template are ``NAMES``."""
+
+    template: str = DEFAULT_NAME
+    job: str | None = None  #: the name of all of them
+
+    def job_of(self, record: Record) -> str:
+        """Return the name of the job that a record is a life of."""
+        if self.job is not None:
+            return self.job
+        plain = _plain_name(record)
+        if self.template == DEFAULT_NAME:
+            return plain
+        values = (plain, record.launch, record.cluster, record.user, record.account)
+        fields = dict(zip(NAMES, (*values, record.partition), strict=True))
+        return _quoted(self.template.format_map(fields)) or plain
+
+
+def _plain_name(record: Record) -> str:
+    """Return the name that ``settings.sh`` gives it: its own, of an array with the task."""
+    task = record.task
+    name = _quoted(f"{record.name}-{task}" if task else record.name) if record.name else ""
+    return f"slurm-{record.launch}" if name in ("", ".", "..") else name
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    """Replace what the scripts replace, byte by byte."""
+    text = _UNNAMED.sub(lambda match: "_" * len(match[0].encode("utf-8", "replace")), text)
+    return text.replace("\ufffd", "_")[:200]
+
+
+@lru_cache(maxsize=4096)
+def _clean(text: str) -> str:
+    return clean(text.replace("\ufffd", "?"))
+
+
+def imported(path: Path, record: Record, attempt: int, job: str) -> ImportedRun:
+    """Return what a life says as the *attempt* of its launch."""
+    teller = _Teller(record, attempt, job)
+    events = teller.queue() if record.submit else []
+    if record.has_begun:
+        events += teller.life()
+    return ImportedRun(path, job, tuple([Fact(event, record.line) for event in events]))
+
+
+class _Teller:
+    """Writes the events of one life."""
+
+    def __init__(self, record: Record, attempt: int, job: str) -> None:
+        self._record = record
+        launch = _clean(record.launch)
+        identity = f"{record.cluster}\0{job}\0{launch}\0{attempt}".encode("utf-8", "replace")
+        self._id = f"sacct-{blake2b(identity, digest_size=10).hexdigest()}"
+        self._whose: dict[str, Any] = {"job": job, "launch": launch, "attempt": attempt}
+
+    def _event(self, name: str, kind: str, at: int, /, **members: Any) -> dict[str, Any]:
+        whose = self._whose
+        identity = f"{self._id}-{name}"
+        return {"id": identity, "type": kind, **whose, "at": written(at), **members}
+
+    def queue(self) -> list[dict[str, Any]]:
+        """Return how it waited: for what it depends on, and then for nodes."""
+        record = self._record
+        submit, over = record.submit, record.start if record.has_begun else record.end
+        eligible = record.eligible if record.eligible is not None else over
+        if submit is None or eligible is None:
+            return []
+        if over is not None:
+            eligible = min(eligible, over)
+        events = [self._job(submit)]
+        is_deferred = record.reason in _DEFERRING
+        if submit < eligible:
+            stage = record.reason if is_deferred else "deferred"
+            events.append(self._stage("deferred", stage, submit, eligible))
+        events.append(self._event(f"queued-{eligible}", "phase_started", eligible, phase="queued"))
+        if over is not None:
+            events.append(self._event(f"placed-{over}", "phase_ended", over, phase="queued"))
+            if eligible < over and not is_deferred and record.reason not in _NO_REASON:
+                events.append(self._stage("waited", record.reason, eligible, over))
+        return events
+
+    def _stage(self, name: str, stage: str, start: int, end: int) -> dict[str, Any]:
+        stage = _clean(stage)
+        name = f"{name}-{end}-{crc32(f'{start} {stage}'.encode()):08x}"
+        return self._event(name, "span", end, phase="queued", stage=stage, start=written(start))
+
+    def life(self) -> list[dict[str, Any]]:
+        """Return that it began, and how it ended or until when it was alive."""
+        record, begun = self._record, self._record.start
+        assert begun is not None
+        events = [] if record.submit else [self._job(begun)]
+        members = _stated({"hosts": record.hosts, "gpus": record.gpus})
+        name = f"started-{begun}-{record.gpus or ''}-{record.hosts or ''}"
+        events.append(self._event(name, "attempt_started", begun, **members))
+        outcome = OUTCOMES.get(record.word)
+        if outcome is not None and record.end is not None:
+            events += self._end(outcome, record.end)
+        elif (lived := self._lived_s()) >= ALIVE_EVERY_S:
+            alive = begun + lived // ALIVE_EVERY_S * ALIVE_EVERY_S
+            events.append(self._event(f"alive-{alive}", "heartbeat", alive))
+        return events
+
+    def _lived_s(self) -> int:
+        return 0 if self._record.end is not None else self._record.elapsed or 0
+
+    def _end(self, outcome: Outcome, end: int) -> list[dict[str, Any]]:
+        record = self._record
+        members = {"outcome": outcome.value, "scheduler_state": _clean(record.word)}
+        how = members | _reason(record.state)
+        if outcome is not Outcome.FAILED or record.exit_code != "0:0":
+            how |= _exit(record.exit_code)
+        mark = f"{end}-{crc32(f'{record.state} {record.exit_code}'.encode('utf-8', 'replace')):08x}"
+        events = [self._event(f"ended-{mark}", "attempt_ended", end, **how)]
+        if outcome is Outcome.COMPLETED:
+            events.append(self._event(f"over-{mark}", "job_ended", end, **how))
+        return events
+
+    def _job(self, at: int) -> dict[str, Any]:
+        record, attempt = self._record, self._whose["attempt"]
+        facts: dict[str, Any] = {
+            "name": _clean(record.name),
+            "owner": _clean(record.user),
+            "team": _clean(record.account),
+            "cluster": _clean(record.cluster),
+            "hardware": _clean(record.hardware),
+            "gpus": record.gpus,
+            "submitted_at": written(record.submit) if record.submit and not attempt else "",
+        }
+        labels = _stated({"partition": _clean(record.partition), "qos": _clean(record.qos)})
+        if labels:
+            facts["labels"] = labels
+        facts = _stated(facts)
+        mark = f"{crc32(repr(facts).encode('utf-8', 'replace')):08x}"
+        return self._event(f"job-{at}-{mark}", "job", at, **facts)
+
+
+def _stated(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}
+
+
+def _exit(text: str) -> dict[str, int]:
+    code, _, signal = text.partition(":")
+    if not (code.isascii() and code.isdigit()):
+        return {}
+    ended = {"exit_code": min(int(code), 255)}
+    if signal.isascii() and signal.isdigit() and int(signal):
+        ended["signal"] = int(signal)
+    return ended
+
+
+def _reason(state: str) -> dict[str, str]:
+    by = state.partition(" by ")[2]
+    return {"reason": _clean(f"cancelled by {by}")} if by else {}

@@ -1,0 +1,93 @@
+"""What Slurm's accounting says of one life of a job: a row of ``sacct``, without its steps."""
+
+import re
+from typing import Final, NamedTuple
+
+#: ``8041``, a task ``8041_7``, tasks without numbers of their own ``8041_[8-9%1]``, a component
+#: ``8041+1`` of a heterogeneous job.
+JOB_ID: Final = re.compile(r"(\d+)(?:_(?:(\d+)|\[[^\]]*\]?)|\+(\d+))?", re.ASCII)
+
+_GPUS = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)", re.ASCII)
+_NOBODY_RAN_IT = ("None assigned", "None")
+
+
+class Record(NamedTuple):
+    """One life of a job; texts are as Slurm prints them, instants in whole seconds since 1970."""
+
+    line: int
+    job_id: str
+    raw_id: str  #: empty where it is not printed
+    cluster: str
+    name: str
+    user: str
+    account: str
+    partition: str
+    qos: str
+    submit: int | None
+    eligible: int | None
+    start: int | None
+    end: int | None
+    state: str
+    reason: str
+    exit_code: str
+    nodes: str
+    tres: str
+    node_list: str
+    restarts: str
+    elapsed: int | None
+
+    @property
+    def launch(self) -> str:
+        """What the job itself sees as ``SLURM_JOB_ID``; for a component that of the whole job."""
+        if "+" in self.job_id:
+            return self.job_id.partition("+")[0]
+        return self.raw_id or self.job_id
+
+    @property
+    def component(self) -> int:
+        """Its place in a heterogeneous job."""
+        return int(self.job_id.partition("+")[2] or 0)
+
+    @property
+    def task(self) -> str:
+        """Its number in a job array, empty if it is in none."""
+        match = JOB_ID.fullmatch(self.job_id)
+        return (match[2] or "") if match else ""
+
+    @property
+    def is_unsplit(self) -> bool:
+        """Whether it stands for tasks of an array that have no numbers of their own yet."""
+        return "[" in self.job_id
+
+    @property
+    def word(self) -> str:
+        """Its state without what follows: ``CANCELLED`` of ``CANCELLED by 1000``."""
+        return self.state.partition(" ")[0].rstrip("+")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it got nodes."""
+        return self.start is not None and self.node_list not in _NOBODY_RAN_IT
+
+    @property
+    def since(self) -> int:
+        """What tells the lives of one job apart, and orders them."""
+        return self.submit or self.start or 0
+
+    @property
+    def gpus(self) -> int | None:
+        """The accelerators that it was given, None where that is not said."""
+        counts = _GPUS.findall(self.tres)
+        plain = [int(count) for model, count in counts if not model]
+        typed = [int(count) for model, count in counts if model]
+        return plain[0] if plain else sum(typed) or None
+
+    @property
+    def hardware(self) -> str:
+        """The model of its accelerators, empty where Slurm does not know one."""
+        return ",".join(sorted({model for model, _ in _GPUS.findall(self.tres) if model}))
+
+    @property
+    def hosts(self) -> int | None:
+        """Its nodes, None where that is not said."""
+        return int(self.nodes) if self.nodes.isascii() and self.nodes.isdigit() else None

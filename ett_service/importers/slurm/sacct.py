@@ -1,0 +1,143 @@
+"""Slurm's accounting, as ``sacct`` prints it, to wire events.
+
+A job of Slurm is a launch, each time that it was requeued an attempt of it, a step nothing of its
+own. Files are read twice where they do not say how often a job was restarted, which then takes a
+look at all of its records; no more is held than the records of jobs that have several.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from itertools import chain
+from pathlib import Path
+
+from ett_service.importers.files import Line, Unreadable, files_under, lines_of
+from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.instants import machine_zone
+from ett_service.importers.slurm import document
+from ett_service.importers.slurm.attempts import numbered
+from ett_service.importers.slurm.clock import Clock
+from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, imported
+from ett_service.importers.slurm.record import Record
+from ett_service.importers.slurm.table import Table
+
+NAMES = ("*sacct*", "*.txt", "*.psv", "*.json", "*.gz")
+"""The files that are looked for in a folder."""
+
+_MOST_COPIES = 1 << 18
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read of one import."""
+
+    naming: Naming
+    clock: Clock
+    report: Report
+    several: set[int] = field(default_factory=set)  #: jobs of which there are several records
+    held: dict[tuple[str, str], list[tuple[Path, Record]]] = field(default_factory=dict)
+    copies: set[int] = field(default_factory=set)
+    clusters: dict[int, str] = field(default_factory=dict)  #: of each launch of a job
+    files: set[Path] = field(default_factory=set)
+
+
+def read(
+    paths: Sequence[Path],
+    job: str | None = None,
+    name: str = DEFAULT_NAME,
+    slurm_zone: tzinfo | None = None,
+) -> tuple[Iterator[ImportedRun], Report]:
+    """Read files and folders of them; times without a zone are those of *slurm_zone*, or the
+    machine's.
+
+    With *job*, all are attempts of that one; else the template *name* says what each is called.
+    """
+    report = Report()
+    clock = Clock(slurm_zone or machine_zone())
+    return _runs(paths, _Reading(Naming(name, job), clock, report)), report
+
+
+def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
+    report = reading.report
+    files = list(files_under(paths, NAMES, report))
+    reading.several = _with_several_records(files, reading.clock)
+    for path in files:
+        for record in _records(path, reading.clock, report):
+            reading.files.add(path)
+            yield from _taken(path, record, reading)
+        if path not in reading.files and not any(str(path) in each for each in report.unread):
+            report.miss(path, "no job of sacct -P or --json in it")
+        if reading.clock.unsure:
+            report.note(path, _UNSURE.format(reading.clock.unsure))
+            reading.clock.unsure = None
+    report.files = len(reading.files)
+    for records in reading.held.values():
+        lives = numbered(record for _, record in records)
+        places = {id(record): path for path, record in records}
+        for attempt, record in lives:
+            path = places.get(id(record), records[0][0])
+            yield from _told(path, record, attempt, reading)
+
+
+_UNSURE = (
+    "{} is shown twice or never where clocks are changed, and it is not certain which instant "
+    "is meant: print with TZ=UTC sacct, and import with --timezone UTC"
+)
+
+
+def _records(path: Path, clock: Clock, report: Report) -> Iterator[Record]:
+    try:
+        lines = lines_of(path)
+        first = next(lines, None)
+        if first is None:
+            return
+        every: Iterable[Line] = chain([first], lines)
+        if first.text.lstrip().startswith("{"):
+            yield from document.records(every, path, report)
+        else:
+            yield from Table(path, clock, report).records(every)
+    except Unreadable as error:
+        report.miss(path, str(error))
+
+
+def _with_several_records(files: Sequence[Path], clock: Clock) -> set[int]:
+    """Return the jobs of which lives have to be counted, as hashes of cluster and id."""
+    first: dict[int, int] = {}
+    several = set()
+    for path in filter(Path.is_file, files):
+        for record in _records(path, clock, Report()):
+            key = hash((record.cluster, record.launch))
+            if "+" in record.job_id or (
+                not record.restarts and first.setdefault(key, record.since) != record.since
+            ):
+                several.add(key)
+    return several
+
+
+def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRun]:
+    if record.is_unsplit:
+        return
+    copy = hash(record[1:])
+    if copy in reading.copies:
+        return
+    if len(reading.copies) >= _MOST_COPIES:
+        reading.copies.clear()
+    reading.copies.add(copy)
+    key = (record.cluster, record.launch)
+    if hash(key) in reading.several or not path.is_file():
+        reading.held.setdefault(key, []).append((path, record))
+    else:
+        attempt = int(record.restarts) if record.restarts.isdecimal() else 0
+        yield from _told(path, record, attempt, reading)
+
+
+def _told(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterator[ImportedRun]:
+    job = reading.naming.job_of(record)
+    other = reading.clusters.setdefault(hash((job, record.launch)), record.cluster)
+    if other != record.cluster:
+        why = f"job {record.launch} is one of cluster {other}, too: tell them apart by --name"
+        reading.report.refuse(path, record.line, f"{why} '{{cluster}}-{{name}}'")
+        return
+    run = imported(path, record, attempt, job)
+    if run.facts:
+        yield run
