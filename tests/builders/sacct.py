@@ -6,10 +6,11 @@ from ett_service.importers.slurm.clock import Clock, seconds_of, utc
 from ett_service.importers.slurm.record import Record
 from tests.builders.imports import Wire
 
-COLUMNS = (
-    "Cluster|JobIDRaw|JobID|JobName|User|Account|Partition|QOS|Submit|Eligible|Start|End|State|"
-    "Reason|ExitCode|NNodes|AllocTRES|NodeList|ElapsedRaw"
-).split("|")
+COLUMNS = [
+    "Cluster", "JobIDRaw", "JobID", "JobName", "User", "Account", "Partition", "QOS", "Submit",
+    "Eligible", "Start", "End", "State", "Reason", "ExitCode", "NNodes", "AllocTRES", "NodeList",
+    "ElapsedRaw",
+]  # fmt: skip
 
 _JOB = {
     "Cluster": "alpha",

@@ -36,7 +36,7 @@ _COLUMNS: Final = (
 )
 """Of each member of a record, the columns that say it; the first that is printed does."""
 
-_NEEDED: Final = ("JobID", "State", "Start", "End")
+_NEEDED: Final = ("Start", "End")
 _HEADER: Final = re.compile(r"\w+(\W+)\w", re.ASCII)
 _MOST_PIECES: Final = 64
 
@@ -49,7 +49,6 @@ class Header:
     width: int
     job_id: int  #: the column of the job's id
     picks: Callable[[list[str]], tuple[str, ...]]
-    counts_restarts: bool
     missing: tuple[str, ...]  #: columns that are needed and not there
 
     @classmethod
@@ -59,7 +58,7 @@ class Header:
         if match is None:
             return None
         names = text.split(match[1])
-        if "JobID" not in names:
+        if not {"JobID", "State"} <= set(names):
             return None
         last = len(names)  # rows get an empty field there, for what is not printed
         places = [
@@ -72,7 +71,6 @@ class Header:
             last,
             names.index("JobID"),
             itemgetter(*places),
-            "Restarts" in names,
             missing,
         )
 

@@ -1,6 +1,7 @@
 """What one life of a Slurm job says."""
 
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_how_it_ended(
     events = events_of(record(State=state, ExitCode=exit_code))
     end = next(event for event in events if event["type"] == "attempt_ended")
     assert (end["outcome"], end.get("exit_code"), end.get("signal"), end.get("reason")) == ending
-    assert end["scheduler_state"] == state.split()[0].rstrip("+")
+    assert end["scheduler_state"] == state.split(maxsplit=1)[0].rstrip("+")
     assert "job_ended" not in {event["type"] for event in events}
 
 
@@ -117,7 +118,7 @@ def test_a_life_that_grows_says_what_it_said_and_more() -> None:
         record(),
     ]
     ids = [[event["id"] for event in events_of(life) if event["type"] != "job"] for life in stages]
-    for before, after in zip(ids[:-1], ids[1:], strict=True):
+    for before, after in pairwise(ids):
         assert set(before) - set(after) <= {each for each in before if "-alive-" in each}
     assert ids[1] == ids[2]
     by_id: dict[str, dict[str, object]] = {}
@@ -173,7 +174,8 @@ def test_a_job_without_a_name_is_called_as_its_trainer_calls_itself() -> None:
 
 @pytest.mark.parametrize("name", ["llm", "a/b|c", "größe 1", "x" * 300, "…", "a\tb", "50%_{x}"])
 def test_names_are_those_of_the_scripts(name: str) -> None:
-    script = f'. {EXAMPLES}/slurm/settings.sh; . {EXAMPLES}/slurm/events.sh; quoted "$(job_of "$1" "" p)"'
+    sources = f". {EXAMPLES}/slurm/settings.sh; . {EXAMPLES}/slurm/events.sh"
+    script = f'{sources}; quoted "$(job_of "$1" "" gpu)"'
     done = subprocess.run(
         ["sh", "-c", script, "sh", name], capture_output=True, text=True, check=True
     )
