@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ett_service.importers.slurm.clock import Clock, seconds_of, utc
+from ett_service.importers.slurm.clock import seconds_of, utc
 from ett_service.importers.slurm.record import Record
 from tests.builders.imports import Wire
 
@@ -42,9 +42,15 @@ def fields(**said: str) -> dict[str, str]:
     return {**_JOB, **said}
 
 
-def row(*, columns: list[str] = COLUMNS, delimiter: str = "|", **said: str) -> str:
+def row(**said: str) -> str:
     """One row of the table."""
-    return delimiter.join(fields(**said).get(column, "") for column in columns)
+    return row_of(COLUMNS, "|", **said)
+
+
+def row_of(columns: list[str], delimiter: str, /, **said: str) -> str:
+    """One row of a table of these columns."""
+    values = fields(**said)
+    return delimiter.join(values.get(column, "") for column in columns)
 
 
 def table(*rows: str, columns: list[str] = COLUMNS, delimiter: str = "|") -> str:
@@ -59,21 +65,17 @@ def written(folder: Path, *rows: str, name: str = "sacct.txt") -> Path:
     return path
 
 
-def record(clock: Clock | None = None, **said: str) -> Record:
+def record(**said: str) -> Record:
     """The record that a row is."""
     values = fields(**said)
     elapsed = seconds_of(values["ElapsedRaw"])
     texts = [values[name] for name in ("Submit", "Eligible", "Start", "End")]
-    times = (clock or utc()).times(texts, elapsed)
+    times = utc().times(texts, elapsed)
     before = ("JobID", "JobIDRaw", "Cluster", "JobName", "User", "Account", "Partition", "QOS")
     after = ("State", "Reason", "ExitCode", "NNodes", "AllocTRES", "NodeList", "Restarts")
-    return Record(
-        2,
-        *(values[name] for name in before),
-        *times,
-        *(values.get(name, "") for name in after),
-        elapsed,
-    )
+    said_before = [values[name] for name in before]
+    said_after = [values.get(name, "") for name in after]
+    return Record._make((2, *said_before, *times, *said_after, elapsed))
 
 
 def said(events: Wire) -> list[tuple[str, str]]:

@@ -162,8 +162,8 @@ class _Teller:
 
     def _end(self, outcome: Outcome, end: int) -> list[dict[str, Any]]:
         record = self._record
-        members = {"outcome": outcome.value, "scheduler_state": _clean(record.word)}
-        how = members | _reason(record.state)
+        how: dict[str, Any] = {"outcome": outcome.value, "scheduler_state": _clean(record.word)}
+        how |= _reason(record.state)
         if outcome is not Outcome.FAILED or record.exit_code != "0:0":
             how |= _exit(record.exit_code)
         mark = f"{end}-{crc32(f'{record.state} {record.exit_code}'.encode('utf-8', 'replace')):08x}"

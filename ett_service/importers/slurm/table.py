@@ -115,7 +115,7 @@ class Table:
             self._report.skip(self._path, number, f"no times: {' '.join(picked[8:12])[:100]!r}")
             return None
         self._report.records += 1
-        return Record(number, *picked[:8], *times, *picked[12:19], elapsed)
+        return Record._make((number, *picked[:8], *times, *picked[12:19], elapsed))
 
 
 class _Rows:

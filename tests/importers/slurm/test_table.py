@@ -10,7 +10,7 @@ from ett_service.importers.importer import Report
 from ett_service.importers.slurm.clock import utc
 from ett_service.importers.slurm.record import Record
 from ett_service.importers.slurm.table import Header, Table
-from tests.builders.sacct import COLUMNS, record, row, table
+from tests.builders.sacct import COLUMNS, record, row, row_of, table
 
 HERE = Path("sacct.txt")
 
@@ -27,7 +27,7 @@ def lines(text: str) -> Iterable[Line]:
 @pytest.mark.parametrize("delimiter", ["|", "|#", ",", "\t", "\x1f", "^"])
 def test_any_delimiter_is_found_in_the_header(delimiter: str) -> None:
     wanted = record(AllocTRES="gres/gpu=8")
-    text = table(row(delimiter=delimiter, AllocTRES="gres/gpu=8"), delimiter=delimiter)
+    text = table(row_of(COLUMNS, delimiter, AllocTRES="gres/gpu=8"), delimiter=delimiter)
     assert read(text)[0] == [wanted]
 
 
@@ -64,8 +64,8 @@ def test_a_header_without_a_needed_column_is_named() -> None:
 
 def test_a_comment_with_line_feeds_is_one_row() -> None:
     columns = [*COLUMNS, "SubmitLine", "WorkDir"]
-    broken = row(columns=columns, SubmitLine="sbatch a\n \n\nb")
-    text = table(row(columns=columns), broken, row(columns=columns), columns=columns)
+    broken = row_of(columns, "|", SubmitLine="sbatch a\n \n\nb")
+    text = table(row_of(columns, "|"), broken, row_of(columns, "|"), columns=columns)
     records, report = read(text)
     assert ([life.line for life in records], report.skipped) == ([2, 3, 7], 0)
 
