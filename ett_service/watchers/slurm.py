@@ -4,10 +4,9 @@
 once an hour for all of it, as slurmdbd may hear of an end late.
 """
 
-import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -45,6 +44,7 @@ class Slurm:
     """The jobs of one Slurm, or of several *clusters* of it, back to *since_s* ago."""
 
     naming: Naming
+    environment: Mapping[str, str]  #: of the commands
     since_s: float = DEFAULT_SINCE_S
     clusters: str | None = None
     say: Callable[[str], None] = lambda _: None
@@ -172,7 +172,7 @@ class Slurm:
         return [f"--clusters={self.clusters}"] if self.clusters else []
 
     def _output(self, *command: str) -> list[str]:
-        environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+        environment = {**self.environment, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         environment.pop("SLURM_TIME_FORMAT", None)
         try:
             done = subprocess.run(  # noqa: S603 -- no shell, and options of our own

@@ -1,5 +1,6 @@
 """What a watcher sees of Slurm, with stand-ins for ``sacct`` and ``squeue``."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def attempts(runs: list[ImportedRun]) -> list[tuple[str, int, str]]:
 def test_it_says_what_the_importer_says(slurm: Accounting, tmp_path: Path) -> None:
     second = AGAIN | {"End": "2026-03-01T12:50:00", "State": "FAILED"}
     slurm.holds({}, {"JobID": "9", **PREEMPTED}, {"JobID": "9", **second})
-    runs = everything(Slurm(Naming(), now=Clock()))
+    runs = everything(Slurm(Naming(), os.environ, now=Clock()))
     rows = [row(), row(JobID="9", **PREEMPTED), row(JobID="9", **second)]
     imported, _ = read([written(tmp_path, *rows)], slurm_zone=zone("UTC"))
     assert sorted(str(event) for run in runs for event in run.events) == sorted(
@@ -63,7 +64,7 @@ def test_an_attempt_keeps_its_number_when_its_first_record_leaves_the_window(
     slurm: Accounting,
 ) -> None:
     slurm.holds(PREEMPTED, AGAIN)
-    source = Slurm(Naming(), since_s=600, now=Clock(NOON_S + 7200))
+    source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
     assert attempts(everything(source)) == [("llm", 0, "12:00"), ("llm", 1, "12:40")]
     assert any("--jobs 8041" in asked for asked in slurm.asked)
 
@@ -73,7 +74,7 @@ def test_restarts_that_slurm_counts_need_no_second_question(
 ) -> None:
     slurm = accounting(tmp_path, monkeypatch, "Restarts")
     slurm.holds(PREEMPTED | {"Restarts": "0"}, AGAIN | {"Restarts": "1"})
-    source = Slurm(Naming(), since_s=600, now=Clock(NOON_S + 7200))
+    source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
     assert attempts(everything(source)) == [("llm", 1, "12:40")]
     assert not any("--jobs" in asked for asked in slurm.asked)
 
@@ -81,7 +82,7 @@ def test_restarts_that_slurm_counts_need_no_second_question(
 def test_a_job_that_runs_is_alive_every_five_minutes(slurm: Accounting) -> None:
     slurm.holds(RUNNING)
     clock = Clock(NOON_S + 100)
-    source = Slurm(Naming(), now=clock)
+    source = Slurm(Naming(), os.environ, now=clock)
     marks = [source.look().marks]
     for at_s in (NOON_S + 299, NOON_S + 300, NOON_S + 599):
         clock.at_s = at_s
@@ -98,7 +99,7 @@ def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
 ) -> None:
     slurm.holds(RUNNING)
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 77\n")
-    (run,) = everything(Slurm(Naming(), now=Clock()))
+    (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
     assert said(run.events)[-1][0] == "attempt_started"
 
 
@@ -108,7 +109,7 @@ def test_without_squeue_nothing_is_alive_and_that_is_said_once(
     slurm.holds(RUNNING)
     (tmp_path / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
     lines: list[str] = []
-    source = Slurm(Naming(), now=Clock(), say=lines.append)
+    source = Slurm(Naming(), os.environ, now=Clock(), say=lines.append)
     everything(source)
     (run,) = everything(source)
     assert said(run.events)[-1][0] == "attempt_started"
@@ -117,7 +118,7 @@ def test_without_squeue_nothing_is_alive_and_that_is_said_once(
 
 def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accounting) -> None:
     clock = Clock()
-    source = Slurm(Naming(), now=clock)
+    source = Slurm(Naming(), os.environ, now=clock)
     wholes = []
     for minutes in (0, 1, 59, 60, 61):
         clock.at_s = NOON_S + 60 * minutes
@@ -131,7 +132,7 @@ def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accountin
 
 def test_a_failure_of_sacct_says_nothing_of_jobs(slurm: Accounting) -> None:
     slurm.holds(RUNNING)
-    source = Slurm(Naming(), now=Clock())
+    source = Slurm(Naming(), os.environ, now=Clock())
     source.look()
     slurm.holds(trouble="sacct: error: slurm_persist_conn_open failed")
     with pytest.raises(Unavailable, match="sacct failed: sacct: error: slurm_persist"):
@@ -141,7 +142,7 @@ def test_a_failure_of_sacct_says_nothing_of_jobs(slurm: Accounting) -> None:
 def test_a_missing_sacct_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match="sacct cannot be run: No such file"):
-        Slurm(Naming()).look()
+        Slurm(Naming(), os.environ).look()
 
 
 def test_it_asks_for_utc_of_the_clusters(slurm: Accounting, tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_it_asks_for_utc_of_the_clusters(slurm: Accounting, tmp_path: Path) -> N
             "if said", "import os; assert os.environ['TZ'] == 'UTC'\nif said"
         )
     )
-    everything(Slurm(Naming(), clusters="alpha,beta", now=Clock()))
+    everything(Slurm(Naming(), os.environ, clusters="alpha,beta", now=Clock()))
     assert all(
         "--clusters=alpha,beta" in asked for asked in slurm.asked if "--helpformat" not in asked
     )
@@ -160,5 +161,5 @@ def test_it_asks_for_utc_of_the_clusters(slurm: Accounting, tmp_path: Path) -> N
 
 def test_names_may_hold_what_separates_columns_elsewhere(slurm: Accounting) -> None:
     slurm.holds({"JobName": "a|b,c"})
-    (run,) = everything(Slurm(Naming(), now=Clock()))
+    (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
     assert run.job == "a_b,c"

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
-from ett_service.importers.instants import UnknownZone, zone
+from ett_service.importers.instants import UnknownZone, machine_zone, zone
 from ett_service.importers.slurm.facts import DEFAULT_NAME, NAMES
 
 
@@ -30,6 +30,7 @@ def _slurm_timezone(parser: ArgumentParser) -> None:
         "--timezone",
         dest="slurm_zone",
         type=_zone,
+        default=machine_zone(),
         metavar="NAME",
         help="zone of the times, such as Europe/Paris (default: this machine's)",
     )

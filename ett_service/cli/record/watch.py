@@ -1,5 +1,7 @@
 """``ett watch``: a small process that records what a scheduler knows of its jobs."""
 
+import json
+import os
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
@@ -9,7 +11,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
-from ett_service.cli.output import shown, write_json
+from ett_service.cli.output import shown
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.record.import_options import slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
@@ -44,7 +46,7 @@ def _slurm_options(parser: ArgumentParser) -> None:
 
 
 def _slurm(args: Namespace) -> Slurm:
-    return Slurm(Naming(args.name), args.since, args.clusters, say=_say)
+    return Slurm(Naming(args.name), os.environ, args.since, args.clusters, say=_say)
 
 
 WATCHERS: Mapping[str, Watched] = {
@@ -102,8 +104,7 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _print(poll: Poll) -> None:
-    write_json(asdict(poll))
-    sys.stdout.flush()
+    print(json.dumps(asdict(poll)), flush=True)
 
 
 def _ignore(_poll: Poll) -> None:

@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-import pytest
-
 from ett_service.core.ledger.results import JobLedger
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import zone
@@ -120,12 +118,6 @@ def test_times_are_those_of_the_zone_and_unsure_ones_are_named(tmp_path: Path) -
     (run,) = runs
     assert said(run.events)[0] == ("phase_started queued", "00:30:00")
     assert report.notes[0].startswith(f"{path}: 2025-10-26T02:30:00 is shown twice or never")
-
-
-def test_the_machine_has_a_zone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    runs, _ = read([written(tmp_path, row())])
-    assert said(next(runs).events)[-1][1] == "04:00:00"
 
 
 def test_files_that_hold_no_job_are_named(tmp_path: Path) -> None:
