@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ett_service.importers.files import Line
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.slurm.attempts import numbered
 from ett_service.importers.slurm.clock import Clock, utc, written
@@ -23,6 +22,7 @@ from ett_service.watchers.watcher import Look, Unavailable
 DEFAULT_SINCE_S: Final = 86_400.0
 
 _DELIMITER: Final = "\x1f"
+_MARK: Final = _DELIMITER.encode()
 _COLUMNS: Final = (
     "Cluster", "JobIDRaw", "JobID", "State", "Start", "Submit", "Eligible", "End", "JobName",
     "User", "Account", "Partition", "QOS", "Reason", "ExitCode", "NNodes", "AllocTRES",
@@ -54,7 +54,7 @@ class Slurm:
     _from_s: int = 0  #: where the window of the latest look begins
     _looked_at: float = 0.0
     _whole_at: float = 0.0
-    _rows: dict[Key, list[str]] = field(default_factory=dict)
+    _rows: dict[Key, list[bytes]] = field(default_factory=dict)
     _live: frozenset[Key] | None = None
     _squeue_trouble: str = ""
     _clock: Clock = field(default_factory=utc)
@@ -95,25 +95,25 @@ class Slurm:
             self.say(line)
         return runs
 
-    def _records(self, rows: dict[Key, list[str]], report: Report) -> dict[Key, list[Record]]:
+    def _records(self, rows: dict[Key, list[bytes]], report: Report) -> dict[Key, list[Record]]:
         table = Table(_PATH, self._clock, report)
-        header = Line(1, _DELIMITER.join(self._columns), True)
-        lines = (Line(number, line, True) for number, line in _numbered(rows.values()))
+        header = _DELIMITER.join(self._columns).encode()
+        lines = [row for rows_of_job in rows.values() for row in rows_of_job]
         records: dict[Key, list[Record]] = {}
-        for record in table.records(_after(header, lines)):
+        for record in table.records(enumerate([header, *lines], 1)):
             records.setdefault((record.cluster, record.launch), []).append(record)
         return records
 
-    def _may_lack(self, rows: Sequence[str]) -> bool:
+    def _may_lack(self, rows: Sequence[bytes]) -> bool:
         """Whether earlier records of the job can lie before the window: a requeue ends one."""
         if "Restarts" in self._columns:
             return False
-        submits = (row.split(_DELIMITER, 6)[5] for row in rows)
-        return min(submits) < written(self._from_s)[:19]
+        submits = (row.split(_MARK, 6)[5] for row in rows)
+        return min(submits) < written(self._from_s)[:19].encode()
 
-    def _histories(self, jobs: Sequence[Key]) -> dict[Key, list[str]]:
+    def _histories(self, jobs: Sequence[Key]) -> dict[Key, list[bytes]]:
         """Return all records of *jobs*, whatever the window."""
-        found: dict[Key, list[str]] = {}
+        found: dict[Key, list[bytes]] = {}
         wanted = set(jobs)
         ids = sorted({job_id for _, job_id in jobs})
         for first in range(0, len(ids), _IDS_AT_ONCE):
@@ -122,16 +122,16 @@ class Slurm:
             found |= {key: rows for key, rows in jobs_of_ids.items() if key in wanted}
         return found
 
-    def _mark(self, key: Key, rows: Sequence[str], now: float) -> int:
+    def _mark(self, key: Key, rows: Sequence[bytes], now: float) -> int:
         return hash((*rows, self._age(key, rows[-1], now) // ALIVE_EVERY_S))
 
-    def _age(self, key: Key, row: str, now: float) -> int:
+    def _age(self, key: Key, row: bytes, now: float) -> int:
         """Return for how long a job has been alive, 0 if it is not certain that it still is."""
-        state, start = row.split(_DELIMITER, 5)[3:5]
-        if state == "PENDING" or self._live is None or not _is_among(key, self._live):
+        state, start = row.split(_MARK, 5)[3:5]
+        if state == b"PENDING" or self._live is None or not _is_among(key, self._live):
             return 0
         try:
-            begun = self._clock.times((start, "", "", ""), None).submit
+            begun = self._clock.times((start.decode(), "", "", ""), None).submit
         except ValueError:
             return 0
         return max(0, int(now) - begun) if begun is not None else 0
@@ -142,17 +142,17 @@ class Slurm:
         is_live = self._live is not None and _is_among(key, self._live)
         return record._replace(elapsed=int(now) - record.start if is_live else None)
 
-    def _asked(self, *window: str) -> list[str]:
+    def _asked(self, *window: str) -> list[bytes]:
         self._columns = self._columns or self._known_columns()
         options = ["--duplicates", "--parsable2", "--allocations", "--allusers"]
         options += [f"--delimiter={_DELIMITER}", f"--format={','.join(self._columns)}"]
-        header, *rows = self._output("sacct", *options, *self._of_clusters(), *window) or [""]
-        if header != _DELIMITER.join(self._columns):
+        header, *rows = self._output("sacct", *options, *self._of_clusters(), *window) or [b""]
+        if header != _DELIMITER.join(self._columns).encode():
             raise Unavailable("sacct printed no table")
         return rows
 
     def _known_columns(self) -> tuple[str, ...]:
-        known = set(" ".join(self._output("sacct", "--helpformat")).split())
+        known = set(b" ".join(self._output("sacct", "--helpformat")).decode().split())
         return tuple(column for column in _COLUMNS if column in known)
 
     def _running(self) -> frozenset[Key] | None:
@@ -166,12 +166,12 @@ class Slurm:
             self._squeue_trouble = str(error)
             return None
         self._squeue_trouble = ""
-        return frozenset(_keys(lines))
+        return frozenset(_keys(line.decode() for line in lines))
 
     def _of_clusters(self) -> list[str]:
         return [f"--clusters={self.clusters}"] if self.clusters else []
 
-    def _output(self, *command: str) -> list[str]:
+    def _output(self, *command: str) -> list[bytes]:
         environment = {**self.environment, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         environment.pop("SLURM_TIME_FORMAT", None)
         try:
@@ -186,17 +186,18 @@ class Slurm:
         if done.returncode != 0:
             why = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
             raise Unavailable(f"{command[0]} failed: {why[-1][:200]}")
-        return done.stdout.decode("utf-8", "replace").split("\n")[:-1]
+        return done.stdout.split(b"\n")[:-1]
 
 
-def _by_job(rows: Iterable[str]) -> dict[Key, list[str]]:
-    jobs: dict[Key, list[str]] = {}
+def _by_job(rows: Iterable[bytes]) -> dict[Key, list[bytes]]:
+    jobs: dict[Key, list[bytes]] = {}
     key: Key | None = None
     for row in rows:
-        fields = row.split(_DELIMITER, 3)
+        fields = row.split(_MARK, 3)
         if len(fields) > 3:  # noqa: PLR2004 -- else the rest of a name that holds a line feed
             cluster, raw_id, job_id, _ = fields
-            key = (cluster, job_id.partition("+")[0] if "+" in job_id else raw_id)
+            launch = job_id.partition(b"+")[0] if b"+" in job_id else raw_id
+            key = (cluster.decode(), launch.decode())
         if key is not None:
             jobs.setdefault(key, []).append(row)
     return jobs
@@ -213,12 +214,3 @@ def _keys(lines: Iterable[str]) -> Iterator[Key]:
 
 def _is_among(key: Key, live: frozenset[Key]) -> bool:
     return key in live or ("", key[1]) in live
-
-
-def _numbered(groups: Iterable[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    return enumerate((row for rows in groups for row in rows), 2)
-
-
-def _after(first: Line, lines: Iterable[Line]) -> Iterator[Line]:
-    yield first
-    yield from lines

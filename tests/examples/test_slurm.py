@@ -92,7 +92,7 @@ def test_waiting_for_another_job_is_no_queueing(server: Server, hooks: Hooks) ->
 def test_components_of_a_heterogeneous_job_are_one_attempt(server: Server, hooks: Hooks) -> None:
     for component in (0, 1):
         place = {"SLURM_HET_JOB_ID": 86, "SLURM_HET_JOB_OFFSET": component}
-        hooks.run("prolog.sh", beginning(86 + component, **place))
+        hooks.run("prolog.sh", beginning(86 + component) | place)
     for component in (1, 0):
         hooks.run("epilog.sh", end(86 + component, "COMPLETED"))
     (attempt,) = _attempts(server, "llm", 1)

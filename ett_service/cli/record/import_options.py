@@ -7,6 +7,8 @@ from datetime import tzinfo
 from ett_service.importers.instants import UnknownZone, machine_zone, zone
 from ett_service.importers.slurm.facts import DEFAULT_NAME, NAMES
 
+_LOCAL = "local"
+
 
 def _zone(name: str) -> tzinfo:
     try:
@@ -29,11 +31,15 @@ def _slurm_timezone(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--timezone",
         dest="slurm_zone",
-        type=_zone,
-        default=machine_zone(),
+        type=_zone_or_local,
+        default=_LOCAL,
         metavar="NAME",
-        help="zone of the times, such as Europe/Paris (default: this machine's)",
+        help=f"zone of the times, such as Europe/Paris (default {_LOCAL}: that of this machine)",
     )
+
+
+def _zone_or_local(name: str) -> tzinfo:
+    return machine_zone() if name == _LOCAL else _zone(name)
 
 
 def slurm_name(parser: ArgumentParser) -> None:

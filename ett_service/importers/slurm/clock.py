@@ -8,12 +8,13 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.instants import Flaw, local_instant
+from ett_service.importers.instants import Flaw, LocalInstant, local_instant
 
 _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", re.ASCII)
 _NEVER: Final = frozenset({"", "Unknown", "None", "N/A", "0"})
 _MOST_KEPT: Final = 1 << 17
+_PLAIN_HOUR_US: Final = (59 * 60 + 59) * SECOND_US
 
 
 class Times(NamedTuple):
@@ -31,6 +32,7 @@ class Clock:
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
         self._known: dict[str, int | None] = dict.fromkeys(_NEVER)
+        self._hours: dict[str, int] = {}  #: of which every second is shown once
         self._choices: dict[str, tuple[int, ...]] = {}
         self.unsure: str | None = None
         """The first time that clocks showed twice or never, and that nothing else decided."""
@@ -70,6 +72,17 @@ class Clock:
             raise ValueError(text)
         if moment.tzinfo is not None:
             return int(moment.timestamp())
+        return self._local(text, moment)
+
+    def _local(self, text: str, moment: datetime) -> int:
+        hour = text[:14]
+        if hour in self._hours:
+            return self._hours[hour] + moment.minute * 60 + moment.second
+        ends = [local_instant(moment.replace(minute=m, second=m), self._zone) for m in (0, 59)]
+        if ends[0].flaw is ends[1].flaw is None and _span(*ends) == _PLAIN_HOUR_US:
+            if len(self._hours) > _MOST_KEPT:
+                self._hours.clear()
+            self._hours[hour] = ends[0].at_us // SECOND_US
         first = local_instant(moment, self._zone)
         if first.flaw is Flaw.TWICE:
             second = local_instant(moment, self._zone, first.at_us + 1)
@@ -85,6 +98,10 @@ class Clock:
         if len(exact or ordered) != 1:
             self.unsure = self.unsure or next(text for text in texts if text in self._choices)
         return next(iter(exact or ordered), placed)
+
+
+def _span(begin: LocalInstant, end: LocalInstant) -> int:
+    return end.at_us - begin.at_us
 
 
 def _is_ordered(times: Sequence[int | None]) -> bool:
@@ -119,7 +136,9 @@ def _hour(hour: int) -> str:
     return rfc3339(hour * 3600 * SECOND_US)[:14]
 
 
+_REST: Final = [f"{rest // 60:02d}:{rest % 60:02d}Z" for rest in range(3600)]
+
+
 def written(second: int) -> str:
     """Return an instant as events have it."""
-    hour, rest = divmod(second, 3600)
-    return f"{_hour(hour)}{rest // 60:02d}:{rest % 60:02d}Z"
+    return _hour(second // 3600) + _REST[second % 3600]

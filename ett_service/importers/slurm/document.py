@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ett_service.importers.files import Line
 from ett_service.importers.importer import Report
 from ett_service.importers.slurm.clock import Times
 from ett_service.importers.slurm.record import Record
@@ -54,11 +53,11 @@ class _Buffer:
         return 0
 
 
-def records(lines: Iterable[Line], path: Path, report: Report) -> Iterator[Record]:
+def records(lines: Iterable[tuple[int, bytes]], path: Path, report: Report) -> Iterator[Record]:
     """Yield the records of a document's jobs; where it breaks off, its line is skipped."""
     buffer, due = _Buffer(), _AT_ONCE
-    for line in lines:
-        buffer.text += line.text
+    for _, line in lines:
+        buffer.text += line.decode("utf-8", "replace")
         if len(buffer.text) >= due:
             yield from _records(buffer, path, report)
             due = max(_AT_ONCE, 2 * len(buffer.text))

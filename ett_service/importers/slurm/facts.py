@@ -138,7 +138,7 @@ class _Teller:
 
     def _stage(self, name: str, stage: str, start: int, end: int) -> dict[str, Any]:
         stage = _clean(stage)
-        name = f"{name}-{end}-{crc32(f'{start} {stage}'.encode()):08x}"
+        name = f"{name}-{end}-{_mark(f'{start} {stage}'):08x}"
         return self._event(name, "span", end, phase="queued", stage=stage, start=written(start))
 
     def life(self) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ class _Teller:
         how |= _reason(record.state)
         if outcome is not Outcome.FAILED or record.exit_code != "0:0":
             how |= _exit(record.exit_code)
-        mark = f"{end}-{crc32(f'{record.state} {record.exit_code}'.encode('utf-8', 'replace')):08x}"
+        mark = f"{end}-{_mark(f'{record.state} {record.exit_code}'):08x}"
         events = [self._event(f"ended-{mark}", "attempt_ended", end, **how)]
         if outcome is Outcome.COMPLETED:
             events.append(self._event(f"over-{mark}", "job_ended", end, **how))
@@ -187,8 +187,13 @@ class _Teller:
         if labels:
             facts["labels"] = labels
         facts = _stated(facts)
-        mark = f"{crc32(repr(facts).encode('utf-8', 'replace')):08x}"
+        said = f"{record.name}|{record.user}|{record.account}|{record.partition}|{record.qos}|"
+        mark = f"{_mark(said + record.tres):08x}"
         return self._event(f"job-{at}-{mark}", "job", at, **facts)
+
+
+def _mark(text: str) -> int:
+    return crc32(text.encode("utf-8", "replace"))
 
 
 def _stated(members: Mapping[str, Any]) -> dict[str, Any]:

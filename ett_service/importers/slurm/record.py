@@ -1,6 +1,7 @@
 """What Slurm's accounting says of one life of a job: a row of ``sacct``, without its steps."""
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 #: ``8041``, a task ``8041_7``, tasks without numbers of their own ``8041_[8-9%1]``, a component
@@ -9,6 +10,15 @@ JOB_ID: Final = re.compile(r"(\d+)(?:_(?:(\d+)|\[[^\]]*\]?)|\+(\d+))?", re.ASCII
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)", re.ASCII)
 _NOBODY_RAN_IT = ("None assigned", "None")
+
+
+@lru_cache(maxsize=4096)
+def _accelerators(tres: str) -> tuple[int | None, str]:
+    counts = _GPUS.findall(tres)
+    plain = [int(count) for model, count in counts if not model]
+    typed = [int(count) for model, count in counts if model]
+    models = ",".join(sorted({model for model, _ in counts if model}))
+    return (plain[0] if plain else sum(typed) or None), models
 
 
 class Record(NamedTuple):
@@ -51,8 +61,8 @@ class Record(NamedTuple):
     @property
     def task(self) -> str:
         """Its number in a job array, empty if it is in none."""
-        match = JOB_ID.fullmatch(self.job_id)
-        return (match[2] or "") if match else ""
+        task = self.job_id.partition("_")[2]
+        return "" if task.startswith("[") else task
 
     @property
     def is_unsplit(self) -> bool:
@@ -77,15 +87,12 @@ class Record(NamedTuple):
     @property
     def gpus(self) -> int | None:
         """The accelerators that it was given, None where that is not said."""
-        counts = _GPUS.findall(self.tres)
-        plain = [int(count) for model, count in counts if not model]
-        typed = [int(count) for model, count in counts if model]
-        return plain[0] if plain else sum(typed) or None
+        return _accelerators(self.tres)[0]
 
     @property
     def hardware(self) -> str:
         """The model of its accelerators, empty where Slurm does not know one."""
-        return ",".join(sorted({model for model, _ in _GPUS.findall(self.tres) if model}))
+        return _accelerators(self.tres)[1]
 
     @property
     def hosts(self) -> int | None:

@@ -11,14 +11,14 @@ from datetime import UTC, tzinfo
 from itertools import chain
 from pathlib import Path
 
-from ett_service.importers.files import Line, Unreadable, files_under, lines_of
+from ett_service.importers.files import Unreadable, files_under, pieces_of
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.slurm import document
 from ett_service.importers.slurm.attempts import numbered
 from ett_service.importers.slurm.clock import Clock
 from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, imported
 from ett_service.importers.slurm.record import Record
-from ett_service.importers.slurm.table import Table
+from ett_service.importers.slurm.table import Header, Table
 
 NAMES = ("*sacct*", "*.txt", "*.psv", "*.json", "*.gz")
 """The files that are looked for in a folder."""
@@ -37,6 +37,7 @@ class _Reading:
     held: dict[tuple[str, str], list[tuple[Path, Record]]] = field(default_factory=dict)
     copies: set[int] = field(default_factory=set)
     clusters: dict[int, str] = field(default_factory=dict)  #: of each launch of a job
+    plain: frozenset[Path] = frozenset()  #: files that can be read twice
     files: set[Path] = field(default_factory=set)
 
 
@@ -58,7 +59,8 @@ def read(
 def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
     report = reading.report
     files = list(files_under(paths, NAMES, report))
-    reading.several = _with_several_records(files, reading.clock)
+    reading.plain = frozenset(filter(Path.is_file, files))
+    reading.several = _with_several_records(reading.plain, reading.clock)
     for path in files:
         for record in _records(path, reading.clock, report):
             reading.files.add(path)
@@ -85,12 +87,12 @@ _UNSURE = (
 
 def _records(path: Path, clock: Clock, report: Report) -> Iterator[Record]:
     try:
-        lines = lines_of(path)
-        first = next(lines, None)
+        pieces = pieces_of(path)
+        first = next(pieces, None)
         if first is None:
             return
-        every: Iterable[Line] = chain([first], lines)
-        if first.text.lstrip().startswith("{"):
+        every = chain([first], pieces)
+        if first[1].lstrip().startswith(b"{"):
             yield from document.records(every, path, report)
         else:
             yield from Table(path, clock, report).records(every)
@@ -98,18 +100,28 @@ def _records(path: Path, clock: Clock, report: Report) -> Iterator[Record]:
         report.miss(path, str(error))
 
 
-def _with_several_records(files: Sequence[Path], clock: Clock) -> set[int]:
+def _with_several_records(files: Iterable[Path], clock: Clock) -> set[int]:
     """Return the jobs of which lives have to be counted, as hashes of cluster and id."""
     first: dict[int, int] = {}
     several = set()
-    for path in filter(Path.is_file, files):
+    for path in files:
+        if _counts_restarts(path):
+            continue
         for record in _records(path, clock, Report()):
             key = hash((record.cluster, record.launch))
-            if "+" in record.job_id or (
-                not record.restarts and first.setdefault(key, record.since) != record.since
-            ):
+            if not record.restarts and first.setdefault(key, record.since) != record.since:
                 several.add(key)
     return several
+
+
+def _counts_restarts(path: Path) -> bool:
+    """Whether a file begins with a header that has the number of the attempt."""
+    try:
+        _, line = next(pieces_of(path), (1, b""))
+    except Unreadable:
+        return True
+    header = Header.of(line.decode("utf-8", "replace").rstrip("\r\n"))
+    return header is not None and header.counts_restarts
 
 
 def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRun]:
@@ -122,7 +134,8 @@ def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRu
         reading.copies.clear()
     reading.copies.add(copy)
     key = (record.cluster, record.launch)
-    if hash(key) in reading.several or not path.is_file():
+    is_one_of_several = "+" in record.job_id or hash(key) in reading.several
+    if is_one_of_several or path not in reading.plain:
         reading.held.setdefault(key, []).append((path, record))
     else:
         attempt = int(record.restarts) if record.restarts.isdecimal() else 0

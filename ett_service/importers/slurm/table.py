@@ -7,7 +7,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
-from ett_service.importers.files import Line
 from ett_service.importers.importer import Report
 from ett_service.importers.slurm.clock import Clock, seconds_of
 from ett_service.importers.slurm.record import JOB_ID, Record
@@ -46,9 +45,11 @@ class Header:
     """The columns of the rows that follow, and what stands between them."""
 
     delimiter: str
+    mark: bytes  #: the delimiter
     width: int
     job_id: int  #: the column of the job's id
     picks: Callable[[list[str]], tuple[str, ...]]
+    counts_restarts: bool
     missing: tuple[str, ...]  #: columns that are needed and not there
 
     @classmethod
@@ -68,9 +69,11 @@ class Header:
         missing = tuple(name for name in _NEEDED if name not in names)
         return cls(
             match[1],
+            match[1].encode(),
             last,
             names.index("JobID"),
             itemgetter(*places),
+            "Restarts" in names,
             missing,
         )
 
@@ -84,21 +87,36 @@ class Table:
         self._report = report
         self.header: Header | None = None
 
-    def records(self, lines: Iterable[Line]) -> Iterator[Record]:
+    def records(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Record]:
         """Yield the records of jobs; steps are only counted, what cannot be read is skipped."""
-        rows = _Rows(self, self._path, self._report)
-        for number, text, _ in lines:
-            fields = rows.take(number, text)
+        rows, report = _Rows(self, self._path, self._report), self._report
+        for number, line in lines:
+            if rows.is_whole and self._is_step(line):
+                report.records += 1
+                continue
+            fields = rows.take(number, line.decode("utf-8", "replace"))
             if fields is None:
                 continue
             assert self.header is not None
             if "." in fields[self.header.job_id]:
-                self._report.records += 1
+                report.records += 1
                 continue
             record = self._record(rows.number, fields)
             if record is not None:
                 yield record
         rows.finish()
+
+    def _is_step(self, line: bytes) -> bool:
+        """Whether a line is the row of a step, without a look at more of it."""
+        header = self.header
+        if header is None:
+            return False
+        before = line.split(header.mark, header.job_id + 1)
+        return (
+            len(before) == header.job_id + 2
+            and b"." in before[header.job_id]
+            and line.count(header.mark) == header.width - 1
+        )
 
     def _record(self, number: int, fields: list[str]) -> Record | None:
         assert self.header is not None
@@ -128,6 +146,11 @@ class _Rows:
         self._begun: list[str] = []  #: the lines so far of a row that has too few fields
         self.number = 0  #: the line in which the latest row began
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row has begun that is not complete."""
+        return not self._begun
+
     def take(self, number: int, text: str) -> list[str] | None:
         """Return the fields of the row that ends with this line, None where none does."""
         text = text.rstrip("\r\n")
@@ -135,7 +158,8 @@ class _Rows:
         if header is not None:
             fields = text.split(header.delimiter)
             if len(fields) == header.width and fields[header.job_id] != "JobID":
-                self._give_up()
+                if self._begun:
+                    self._give_up()
                 self.number = number
                 return fields
         return self._taken_oddly(number, text)

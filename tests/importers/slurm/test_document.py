@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ett_service.importers.files import Line
 from ett_service.importers.importer import Report
 from ett_service.importers.slurm import document
 from ett_service.importers.slurm.record import Record
@@ -46,7 +45,7 @@ NEW: dict[str, Any] = OLD | {
 
 def read(text: str) -> tuple[list[Record], Report]:
     report = Report()
-    lines = [Line(number, each, True) for number, each in enumerate(text.splitlines(True), 1)]
+    lines = [(number, each.encode()) for number, each in enumerate(text.splitlines(True), 1)]
     return list(document.records(lines, HERE, report)), report
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.importers.files import Line
 from ett_service.importers.importer import Report
 from ett_service.importers.slurm.clock import utc
 from ett_service.importers.slurm.record import Record
@@ -20,8 +19,8 @@ def read(text: str) -> tuple[list[Record], Report]:
     return list(Table(HERE, utc(), report).records(lines(text))), report
 
 
-def lines(text: str) -> Iterable[Line]:
-    return [Line(number, each, True) for number, each in enumerate(text.splitlines(True), 1)]
+def lines(text: str) -> Iterable[tuple[int, bytes]]:
+    return [(number, each.encode()) for number, each in enumerate(text.splitlines(True), 1)]
 
 
 @pytest.mark.parametrize("delimiter", ["|", "|#", ",", "\t", "\x1f", "^"])
