@@ -89,39 +89,30 @@ class Table:
 
     def records(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Record]:
         """Yield the records of jobs; steps are only counted, what cannot be read is skipped."""
-        rows, report = _Rows(self, self._path, self._report), self._report
+        rows, report, header = _Rows(self, self._path, self._report), self._report, self.header
         for number, line in lines:
-            if rows.is_whole and self._is_step(line):
-                report.records += 1
-                continue
+            if header is not None and not rows.begun:
+                # The row of a step, without a look at more of it than its id.
+                before = line.split(header.mark, header.job_id + 1)
+                is_step = len(before) > header.job_id and b"." in before[header.job_id]
+                if is_step and line.count(header.mark) == header.width - 1:
+                    report.records += 1
+                    continue
             fields = rows.take(number, line.decode("utf-8", "replace"))
-            if fields is None:
+            header = self.header
+            if fields is None or header is None:
                 continue
-            assert self.header is not None
-            if "." in fields[self.header.job_id]:
+            if "." in fields[header.job_id]:
                 report.records += 1
                 continue
-            record = self._record(rows.number, fields)
+            record = self._record(header, rows.number, fields)
             if record is not None:
                 yield record
         rows.finish()
 
-    def _is_step(self, line: bytes) -> bool:
-        """Whether a line is the row of a step, without a look at more of it."""
-        header = self.header
-        if header is None:
-            return False
-        before = line.split(header.mark, header.job_id + 1)
-        return (
-            len(before) == header.job_id + 2
-            and b"." in before[header.job_id]
-            and line.count(header.mark) == header.width - 1
-        )
-
-    def _record(self, number: int, fields: list[str]) -> Record | None:
-        assert self.header is not None
+    def _record(self, header: Header, number: int, fields: list[str]) -> Record | None:
         fields.append("")
-        picked = self.header.picks(fields)
+        picked = header.picks(fields)
         job_id = picked[0]
         if not job_id.isdigit() and JOB_ID.fullmatch(job_id) is None:
             self._report.skip(self._path, number, f"{job_id[:40]!r} is no id of a job")
@@ -143,13 +134,8 @@ class _Rows:
         self._table = table
         self._path = path
         self._report = report
-        self._begun: list[str] = []  #: the lines so far of a row that has too few fields
+        self.begun: list[str] = []  #: the lines so far of a row that has too few fields
         self.number = 0  #: the line in which the latest row began
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether no row has begun that is not complete."""
-        return not self._begun
 
     def take(self, number: int, text: str) -> list[str] | None:
         """Return the fields of the row that ends with this line, None where none does."""
@@ -158,7 +144,7 @@ class _Rows:
         if header is not None:
             fields = text.split(header.delimiter)
             if len(fields) == header.width and fields[header.job_id] != "JobID":
-                if self._begun:
+                if self.begun:
                     self._give_up()
                 self.number = number
                 return fields
@@ -180,25 +166,25 @@ class _Rows:
         return None
 
     def _continued(self, number: int, text: str, header: Header) -> list[str] | None:
-        if not self._begun:
+        if not self.begun:
             if not text.strip():
                 return None
             self.number = number
-        self._begun.append(text)
-        fields = "\n".join(self._begun).split(header.delimiter)
+        self.begun.append(text)
+        fields = "\n".join(self.begun).split(header.delimiter)
         if len(fields) == header.width:
-            self._begun.clear()
+            self.begun.clear()
             return fields
-        if len(fields) > header.width or len(self._begun) > _MOST_PIECES:
+        if len(fields) > header.width or len(self.begun) > _MOST_PIECES:
             self._give_up()
         return None
 
     def _give_up(self) -> None:
-        if self._begun and self._table.header is not None:
-            fields = len("\n".join(self._begun).split(self._table.header.delimiter))
+        if self.begun and self._table.header is not None:
+            fields = len("\n".join(self.begun).split(self._table.header.delimiter))
             why = f"{fields} fields, not the {self._table.header.width} of the header"
             self._report.skip(self._path, self.number, why)
-            self._begun.clear()
+            self.begun.clear()
 
     def finish(self) -> None:
         """Skip what is left of a row at the end of the file."""
