@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.slurm.attempts import numbered
+from ett_service.importers.slurm.attempts import Numbered, numbered
 from ett_service.importers.slurm.clock import Clock, utc, written
 from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, imported
 from ett_service.importers.slurm.record import Record
@@ -83,14 +83,16 @@ class Slurm:
         """Return what *jobs* of the latest look say. Raises what :meth:`look` does."""
         rows = {job: self._rows[job] for job in jobs}
         rows |= self._histories([job for job, lines in rows.items() if self._may_lack(lines)])
-        now, report = self.now(), Report()
+        report = Report()
+        lives = self._lives(rows, report)
+        given_up = any(life.was_given_up for _, life in lives)
+        others = self._jobs_that_go_on() if given_up else frozenset()
         runs = []
-        for key, records in self._records(rows, report).items():
-            for attempt, record in numbered(records):
-                life = self._aged(key, record, now)
-                run = imported(_PATH, life, attempt, self.naming.job_of(life))
-                if run.facts and not record.is_unsplit:
-                    runs.append(run)
+        for attempt, life in lives:
+            job = self.naming.job_of(life)
+            run = imported(_PATH, life, attempt, job, is_alone=job not in others)
+            if run.facts:
+                runs.append(run)
         for line in report.first_skipped:
             self.say(line)
         return runs
@@ -103,6 +105,25 @@ class Slurm:
         for record in table.records(enumerate([header, *lines], 1)):
             records.setdefault((record.cluster, record.launch), []).append(record)
         return records
+
+    def _lives(self, rows: dict[Key, list[bytes]], report: Report) -> list[Numbered]:
+        now = self.now()
+        return [
+            Numbered(attempt, self._aged(key, record, now))
+            for key, records in self._records(rows, report).items()
+            for attempt, record in numbered(records)
+            if not record.is_unsplit
+        ]
+
+    def _jobs_that_go_on(self) -> frozenset[str]:
+        """Return the jobs of the look of which something has begun or waits."""
+        records = self._records(self._rows, Report()).values()
+        return frozenset(
+            self.naming.job_of(record)
+            for lives in records
+            for record in lives
+            if not record.was_given_up
+        )
 
     def _may_lack(self, rows: Sequence[bytes]) -> bool:
         """Whether earlier records of the job can lie before the window: a requeue ends one."""

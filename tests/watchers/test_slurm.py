@@ -116,6 +116,20 @@ def test_without_squeue_nothing_is_alive_and_that_is_said_once(
     assert lines == ["squeue failed: no controller; until it does no job is told to be alive"]
 
 
+def test_what_is_cancelled_in_the_queue_ends_a_job_of_which_nothing_else_goes_on(
+    slurm: Accounting,
+) -> None:
+    dropped = {"State": "CANCELLED by 0", "Start": "None", "NodeList": "None assigned"}
+    slurm.holds(dropped)
+    source = Slurm(Naming(), os.environ, now=Clock())
+    (run,) = everything(source)
+    assert said(run.events)[-1] == ("job_ended cancelled", "13:00:00")
+    slurm.holds(dropped, {"JobID": "9", **RUNNING})
+    source.look()
+    (run,) = source.runs([("alpha", "8041")])
+    assert said(run.events)[-1] == ("phase_ended queued", "13:00:00")
+
+
 def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accounting) -> None:
     clock = Clock()
     source = Slurm(Naming(), os.environ, now=clock)

@@ -91,12 +91,20 @@ def _clean(text: str) -> str:
     return clean(text.replace("\ufffd", "?"))
 
 
-def imported(path: Path, record: Record, attempt: int, job: str) -> ImportedRun:
-    """Return what a life says as the *attempt* of its launch."""
+def imported(
+    path: Path, record: Record, attempt: int, job: str, *, is_alone: bool = False
+) -> ImportedRun:
+    """Return what a life says as the *attempt* of its launch.
+
+    A job of which nothing else has begun or waits *is_alone*: it is over if it is cancelled in the
+    queue. Of another, that says nothing.
+    """
     teller = _Teller(record, attempt, job)
     events = teller.queue() if record.submit else []
     if record.has_begun:
         events += teller.life()
+    elif is_alone:
+        events += teller.given_up()
     return ImportedRun(path, job, tuple([Fact(event, record.line) for event in events]))
 
 
@@ -171,6 +179,15 @@ class _Teller:
         if outcome is Outcome.COMPLETED:
             events.append(self._event(f"over-{mark}", "job_ended", end, **how))
         return events
+
+    def given_up(self) -> list[dict[str, Any]]:
+        """Return that the job ended in the queue."""
+        record = self._record
+        if record.end is None or OUTCOMES.get(record.word) is None:
+            return []
+        how = {"outcome": Outcome.CANCELLED.value, "scheduler_state": _clean(record.word)}
+        name = f"given-up-{record.end}"
+        return [self._event(name, "job_ended", record.end, **how, **_reason(record.state))]
 
     def _job(self, at: int) -> dict[str, Any]:
         record, attempt = self._record, self._whose["attempt"]

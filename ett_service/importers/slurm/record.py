@@ -80,6 +80,11 @@ class Record(NamedTuple):
         return self.start is not None and self.node_list not in _NOBODY_RAN_IT
 
     @property
+    def was_given_up(self) -> bool:
+        """Whether it was cancelled in the queue."""
+        return self.end is not None and not self.has_begun
+
+    @property
     def since(self) -> int:
         """What tells the lives of one job apart, and orders them."""
         return self.submit or self.start or 0

@@ -37,6 +37,8 @@ class _Reading:
     held: dict[tuple[str, str], list[tuple[Path, Record]]] = field(default_factory=dict)
     copies: set[int] = field(default_factory=set)
     clusters: dict[int, str] = field(default_factory=dict)  #: of each launch of a job
+    jobs: set[int] = field(default_factory=set)  #: that have begun or wait, as hashes
+    given_up: list[tuple[Path, Record, int]] = field(default_factory=list)
     plain: frozenset[Path] = frozenset()  #: files that can be read twice
     files: set[Path] = field(default_factory=set)
 
@@ -77,6 +79,7 @@ def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
         for attempt, record in lives:
             path = places.get(id(record), records[0][0])
             yield from _told(path, record, attempt, reading)
+    yield from _given_up(reading)
 
 
 _UNSURE = (
@@ -149,6 +152,18 @@ def _told(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterat
         why = f"job {record.launch} is one of cluster {other}, too: tell them apart by --name"
         reading.report.refuse(path, record.line, f"{why} '{{cluster}}-{{name}}'")
         return
+    if record.was_given_up:
+        reading.given_up.append((path, record, attempt))
+        return
+    reading.jobs.add(hash(job))
     run = imported(path, record, attempt, job)
     if run.facts:
         yield run
+
+
+def _given_up(reading: _Reading) -> Iterator[ImportedRun]:
+    for path, record, attempt in reading.given_up:
+        job = reading.naming.job_of(record)
+        run = imported(path, record, attempt, job, is_alone=hash(job) not in reading.jobs)
+        if run.facts:
+            yield run

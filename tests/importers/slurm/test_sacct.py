@@ -76,6 +76,17 @@ def test_tasks_are_jobs_of_their_own_and_unsplit_ones_are_left_out(tmp_path: Pat
     assert report.skipped == 0
 
 
+def test_what_is_cancelled_in_the_queue_ends_a_job_of_which_nothing_else_goes_on(
+    tmp_path: Path,
+) -> None:
+    dropped = {"State": "CANCELLED by 0", "Start": "None", "NodeList": "None assigned"}
+    (ledger,) = ledgers(written(tmp_path, row(**dropped))).values()
+    assert (ledger.state.value, len(ledger.attempts)) == ("finished", 0)
+    other = row(JobID="9", State="RUNNING", End="Unknown", Submit="2026-03-01T11:51:00")
+    events, _ = imported(written(tmp_path, row(**dropped), other))
+    assert "job_ended" not in {event["type"] for event in events}
+
+
 def test_components_are_one_job(tmp_path: Path) -> None:
     other = row(JobID="8041+1", JobIDRaw="8042", AllocTRES="gres/gpu=4", NNodes="1")
     events, _ = imported(written(tmp_path, row(JobID="8041+0"), other))
