@@ -1,6 +1,6 @@
 """Looking, sending what is new, and what is said of it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,12 @@ class Jobs:
         return Look(dict(self.marks), self.is_whole)
 
     def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
-        return [ImportedRun(Path(job), job, (Fact({"job": job}),)) for job in jobs]
+        return [ImportedRun(Path(job), job, tuple(self._facts(job))) for job in jobs]
+
+    def _facts(self, job: str) -> Iterator[Fact]:
+        """Say as much as the mark is large."""
+        for number in range(self.marks[job]):
+            yield Fact({"id": f"{job}{number}", "job": job})
 
 
 class Post:
@@ -36,7 +41,7 @@ class Post:
     def __call__(self, runs: Iterable[ImportedRun]) -> None:
         if self.is_down:
             raise Unavailable("the server cannot be reached")
-        self.sent += [run.job for run in runs]
+        self.sent += [fact.event["id"] for run in runs for fact in run.facts]
 
     def take(self) -> list[str]:
         sent, self.sent = self.sent, []
@@ -52,27 +57,25 @@ def test_only_what_has_changed_is_sent_again() -> None:
     jobs = Jobs(marks={"a": 1, "b": 1})
     watcher, post, _ = watching(jobs)
     watcher.try_to_poll()
-    assert post.take() == ["a", "b"]
+    assert post.take() == ["a0", "b0"]
     jobs.marks = {"a": 2, "b": 1, "c": 1}
     watcher.try_to_poll()
-    assert post.take() == ["a", "c"]
+    assert post.take() == ["a1", "c0"]
     watcher.try_to_poll()
     assert post.take() == []
 
 
 def test_a_whole_look_forgets_what_is_gone_and_another_does_not() -> None:
     jobs = Jobs(marks={"a": 1, "b": 1}, is_whole=False)
-    watcher, post, _ = watching(jobs)
-    watcher.try_to_poll()
+    watcher, _, _ = watching(jobs)
+    news = [watcher.poll().news]
     jobs.marks = {"b": 1}
-    watcher.try_to_poll()
+    news.append(watcher.poll().news)
     jobs.marks, jobs.is_whole = {"a": 1}, True
-    post.take()
-    watcher.try_to_poll()
-    assert post.take() == []
+    news.append(watcher.poll().news)
     jobs.marks = {"b": 1}
-    watcher.try_to_poll()
-    assert post.take() == ["b"]
+    news.append(watcher.poll().news)
+    assert news == [2, 0, 0, 1]
 
 
 def test_what_could_not_be_sent_is_sent_later() -> None:
@@ -82,7 +85,7 @@ def test_what_could_not_be_sent_is_sent_later() -> None:
     assert not watcher.try_to_poll()
     post.is_down = False
     assert watcher.try_to_poll()
-    assert post.take() == ["a"]
+    assert post.take() == ["a0"]
 
 
 def test_trouble_is_said_once_and_so_is_its_end() -> None:
