@@ -6,7 +6,7 @@ says what it said before and more.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,7 +17,7 @@ from zlib import crc32
 from ett_service.core.words import Outcome
 from ett_service.importers.importer import Fact, ImportedRun, clean
 from ett_service.importers.slurm.clock import written
-from ett_service.importers.slurm.record import Record
+from ett_service.importers.slurm.record import Record, accelerators_of, hosts_of
 
 OUTCOMES: Final[Mapping[str, Outcome]] = {
     "COMPLETED": Outcome.COMPLETED,
@@ -48,6 +48,9 @@ _DEFERRING: Final = frozenset(
      "JobHeldAdmin"}
 )  # fmt: skip
 """Reasons for which a job is not eligible: nobody looks for nodes for it."""
+
+_Members = dict[str, Any]
+_QUEUED: Final[_Members] = {"phase": "queued"}
 
 NAMES: Final = ("name", "id", "cluster", "user", "account", "partition")
 DEFAULT_NAME: Final = "{name}"
@@ -116,14 +119,13 @@ class _Teller:
         launch = _clean(record.launch)
         identity = f"{record.cluster}\0{job}\0{launch}\0{attempt}".encode("utf-8", "replace")
         self._id = f"sacct-{blake2b(identity, digest_size=10).hexdigest()}"
-        self._whose: dict[str, Any] = {"job": job, "launch": launch, "attempt": attempt}
+        self._whose: _Members = {"job": job, "launch": launch, "attempt": attempt}
 
-    def _event(self, name: str, kind: str, at: int, /, **members: Any) -> dict[str, Any]:
-        whose = self._whose
+    def _event(self, name: str, kind: str, at: int, members: _Members) -> _Members:
         identity = f"{self._id}-{name}"
-        return {"id": identity, "type": kind, **whose, "at": written(at), **members}
+        return {"id": identity, "type": kind, **self._whose, "at": written(at), **members}
 
-    def queue(self) -> list[dict[str, Any]]:
+    def queue(self) -> list[_Members]:
         """Return how it waited: for what it depends on, and then for nodes."""
         record = self._record
         submit, over = record.submit, record.start if record.has_begun else record.end
@@ -133,84 +135,93 @@ class _Teller:
         if over is not None:
             eligible = min(eligible, over)
         events = [self._job(submit)]
-        is_deferred = record.reason in _DEFERRING
+        reason = record.reason
         if submit < eligible:
-            stage = record.reason if is_deferred else "deferred"
+            stage = reason if reason in _DEFERRING else "deferred"
             events.append(self._stage("deferred", stage, submit, eligible))
-        events.append(self._event(f"queued-{eligible}", "phase_started", eligible, phase="queued"))
+        events.append(self._event(f"queued-{eligible}", "phase_started", eligible, _QUEUED))
         if over is not None:
-            events.append(self._event(f"placed-{over}", "phase_ended", over, phase="queued"))
-            if eligible < over and not is_deferred and record.reason not in _NO_REASON:
-                events.append(self._stage("waited", record.reason, eligible, over))
+            events.append(self._event(f"placed-{over}", "phase_ended", over, _QUEUED))
+            if eligible < over and reason not in _NO_REASON and reason not in _DEFERRING:
+                events.append(self._stage("waited", reason, eligible, over))
         return events
 
-    def _stage(self, name: str, stage: str, start: int, end: int) -> dict[str, Any]:
+    def _stage(self, name: str, stage: str, start: int, end: int) -> _Members:
         stage = _clean(stage)
-        name = f"{name}-{end}-{_mark(f'{start} {stage}'):08x}"
-        return self._event(name, "span", end, phase="queued", stage=stage, start=written(start))
+        name = f"{name}-{end}-{_mark(f'{start} {stage}')}"
+        return self._event(name, "span", end, {**_QUEUED, "stage": stage, "start": written(start)})
 
-    def life(self) -> list[dict[str, Any]]:
+    def life(self) -> list[_Members]:
         """Return that it began, and how it ended or until when it was alive."""
         record, begun = self._record, self._record.start
         assert begun is not None
         events = [] if record.submit else [self._job(begun)]
-        members = _stated({"hosts": record.hosts, "gpus": record.gpus})
-        name = f"started-{begun}-{record.gpus or ''}-{record.hosts or ''}"
-        events.append(self._event(name, "attempt_started", begun, **members))
-        outcome = OUTCOMES.get(record.word)
-        if outcome is not None and record.end is not None:
-            events += self._end(outcome, record.end)
-        elif (lived := self._lived_s()) >= ALIVE_EVERY_S:
-            alive = begun + lived // ALIVE_EVERY_S * ALIVE_EVERY_S
-            events.append(self._event(f"alive-{alive}", "heartbeat", alive))
+        size, mark = _size(record.nodes, record.tres)
+        events.append(self._event(f"started-{begun}-{mark}", "attempt_started", begun, size))
+        if record.end is None:
+            lived = (record.elapsed or 0) // ALIVE_EVERY_S * ALIVE_EVERY_S
+            if lived:
+                alive = begun + lived
+                events.append(self._event(f"alive-{alive}", "heartbeat", alive, {}))
+        elif record.word in OUTCOMES:
+            events += self._end(OUTCOMES[record.word], record.end)
         return events
 
-    def _lived_s(self) -> int:
-        return 0 if self._record.end is not None else self._record.elapsed or 0
-
-    def _end(self, outcome: Outcome, end: int) -> list[dict[str, Any]]:
-        record = self._record
-        how: dict[str, Any] = {"outcome": outcome.value, "scheduler_state": _clean(record.word)}
-        how |= _reason(record.state)
-        if outcome is not Outcome.FAILED or record.exit_code != "0:0":
-            how |= _exit(record.exit_code)
-        mark = f"{end}-{_mark(f'{record.state} {record.exit_code}'):08x}"
-        events = [self._event(f"ended-{mark}", "attempt_ended", end, **how)]
+    def _end(self, outcome: Outcome, end: int) -> list[_Members]:
+        how, mark = _ending(self._record.state, self._record.exit_code, outcome)
+        events = [self._event(f"ended-{end}-{mark}", "attempt_ended", end, how)]
         if outcome is Outcome.COMPLETED:
-            events.append(self._event(f"over-{mark}", "job_ended", end, **how))
+            events.append(self._event(f"over-{end}-{mark}", "job_ended", end, how))
         return events
 
-    def given_up(self) -> list[dict[str, Any]]:
+    def given_up(self) -> list[_Members]:
         """Return that the job ended in the queue."""
         record = self._record
-        if record.end is None or OUTCOMES.get(record.word) is None:
+        if record.end is None or record.word not in OUTCOMES:
             return []
-        how = {"outcome": Outcome.CANCELLED.value, "scheduler_state": _clean(record.word)}
-        name = f"given-up-{record.end}"
-        return [self._event(name, "job_ended", record.end, **how, **_reason(record.state))]
+        how, mark = _ending(record.state, record.exit_code, Outcome.CANCELLED)
+        return [self._event(f"given-up-{record.end}-{mark}", "job_ended", record.end, how)]
 
-    def _job(self, at: int) -> dict[str, Any]:
-        record, attempt = self._record, self._whose["attempt"]
-        facts: dict[str, Any] = {
-            "name": _clean(record.name),
-            "owner": _clean(record.user),
-            "team": _clean(record.account),
-            "cluster": _clean(record.cluster),
-            "hardware": _clean(record.hardware),
-            "gpus": record.gpus,
-            "submitted_at": written(record.submit) if record.submit and not attempt else "",
-        }
-        labels = _stated({"partition": _clean(record.partition), "qos": _clean(record.qos)})
-        if labels:
-            facts["labels"] = labels
-        facts = _stated(facts)
-        said = f"{record.name}|{record.user}|{record.account}|{record.partition}|{record.qos}|"
-        mark = f"{_mark(said + record.tres):08x}"
-        return self._event(f"job-{at}-{mark}", "job", at, **facts)
+    def _job(self, at: int) -> _Members:
+        # The name, and where the job was and ran, are the first members but ids and instants.
+        facts, mark = _facts(self._record[3:9], self._record.tres)
+        if self._record.submit and not self._whose["attempt"]:
+            facts = {**facts, "submitted_at": written(self._record.submit)}
+        return self._event(f"job-{at}-{mark}", "job", at, facts)
 
 
-def _mark(text: str) -> int:
-    return crc32(text.encode("utf-8", "replace"))
+@lru_cache(maxsize=4096)
+def _size(nodes: str, tres: str) -> tuple[_Members, str]:
+    """Return what an allocation holds, and a mark of it."""
+    hosts, (gpus, _) = hosts_of(nodes), accelerators_of(tres)
+    return _stated({"hosts": hosts, "gpus": gpus}), f"{gpus or ''}-{hosts or ''}"
+
+
+@lru_cache(maxsize=1024)
+def _ending(state: str, exit_code: str, outcome: Outcome) -> tuple[_Members, str]:
+    """Return how something ended, and a mark of it."""
+    word, _, by = state.partition(" by ")
+    how: _Members = {"outcome": outcome.value, "scheduler_state": _clean(word.rstrip("+"))}
+    if by:
+        how["reason"] = _clean(f"cancelled by {by}")
+    if outcome is not Outcome.FAILED or exit_code != "0:0":
+        how |= _exit(exit_code)
+    return how, _mark(f"{state} {exit_code}")
+
+
+@lru_cache(maxsize=1 << 14)
+def _facts(who: Sequence[str], tres: str) -> tuple[_Members, str]:
+    """Return the facts about a job, and a mark of them."""
+    cluster, name, user, account, partition, qos = (_clean(text) for text in who)
+    gpus, hardware = accelerators_of(tres)
+    facts = {"name": name, "owner": user, "team": account, "cluster": cluster}
+    labels = _stated({"partition": partition, "qos": qos})
+    stated = _stated({**facts, "hardware": _clean(hardware), "gpus": gpus, "labels": labels})
+    return stated, _mark("|".join([*who, tres]))
+
+
+def _mark(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
 
 
 def _stated(members: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,8 +236,3 @@ def _exit(text: str) -> dict[str, int]:
     if signal.isascii() and signal.isdigit() and int(signal):
         ended["signal"] = int(signal)
     return ended
-
-
-def _reason(state: str) -> dict[str, str]:
-    by = state.partition(" by ")[2]
-    return {"reason": _clean(f"cancelled by {by}")} if by else {}

@@ -13,12 +13,18 @@ _NOBODY_RAN_IT = ("None assigned", "None")
 
 
 @lru_cache(maxsize=4096)
-def _accelerators(tres: str) -> tuple[int | None, str]:
+def accelerators_of(tres: str) -> tuple[int | None, str]:
+    """Return how many an allocation has, None where it does not say so, and their model."""
     counts = _GPUS.findall(tres)
     plain = [int(count) for model, count in counts if not model]
     typed = [int(count) for model, count in counts if model]
     models = ",".join(sorted({model for model, _ in counts if model}))
     return (plain[0] if plain else sum(typed) or None), models
+
+
+def hosts_of(nodes: str) -> int | None:
+    """Return the number of nodes, None where that is not said."""
+    return int(nodes) if nodes.isascii() and nodes.isdigit() else None
 
 
 class Record(NamedTuple):
@@ -92,14 +98,14 @@ class Record(NamedTuple):
     @property
     def gpus(self) -> int | None:
         """The accelerators that it was given, None where that is not said."""
-        return _accelerators(self.tres)[0]
+        return accelerators_of(self.tres)[0]
 
     @property
     def hardware(self) -> str:
         """The model of its accelerators, empty where Slurm does not know one."""
-        return _accelerators(self.tres)[1]
+        return accelerators_of(self.tres)[1]
 
     @property
     def hosts(self) -> int | None:
         """Its nodes, None where that is not said."""
-        return int(self.nodes) if self.nodes.isascii() and self.nodes.isdigit() else None
+        return hosts_of(self.nodes)
