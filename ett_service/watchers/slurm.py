@@ -28,6 +28,7 @@ _COLUMNS: Final = (
     "User", "Account", "Partition", "QOS", "Reason", "ExitCode", "NNodes", "AllocTRES",
     "NodeList", "Restarts",
 )  # fmt: skip
+_CLEANED_UP_IN_S: Final = 3600
 _OVERLAP_S: Final = 600.0
 _WHOLE_EVERY_S: Final = 3600.0
 _IDS_AT_ONCE: Final = 500
@@ -126,11 +127,14 @@ class Slurm:
         )
 
     def _may_lack(self, rows: Sequence[bytes]) -> bool:
-        """Whether earlier records of the job can lie before the window: a requeue ends one."""
+        """Whether earlier records of the job can lie before the window.
+
+        A requeue is a submission, which comes once nodes have been cleaned up after the last life.
+        """
         if "Restarts" in self._columns:
             return False
         submits = (row.split(_MARK, 6)[5] for row in rows)
-        return min(submits) < written(self._from_s)[:19].encode()
+        return min(submits) < written(self._from_s + _CLEANED_UP_IN_S)[:19].encode()
 
     def _histories(self, jobs: Sequence[Key]) -> dict[Key, list[bytes]]:
         """Return all records of *jobs*, whatever the window."""
