@@ -47,10 +47,7 @@ def ended(server: Server, job: str, *outcomes: str) -> dict[str, Any]:
     """Wait for the attempts of a job, and return its answer."""
     answer: dict[str, Any] = server.reaches(
         f"/v1/jobs/{job}",
-        lambda job: (
-            [attempt["outcome"] for attempt in job["attempts"]] == list(outcomes)
-            or print(job["attempts"])
-        ),
+        lambda job: [attempt["outcome"] for attempt in job["attempts"]] == list(outcomes),
     )
     return answer
 

@@ -6,6 +6,7 @@ says what it said before and more.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -41,6 +42,7 @@ OUTCOMES: Final[Mapping[str, Outcome]] = {
 ALIVE_EVERY_S: Final = 300
 """A life that goes on is told of when it is a multiple of this old; well below ``lost_after``."""
 
+_LAST_SIGNAL: Final = 127
 _UNNAMED: Final = re.compile(r"[^A-Za-z0-9 ._:@+=,()\ufffd-]")
 _NO_REASON: Final = frozenset({"", "None", "Unknown"})
 _DEFERRING: Final = frozenset(
@@ -91,7 +93,9 @@ def _quoted(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _clean(text: str) -> str:
-    return clean(text.replace("\ufffd", "?"))
+    """Make a text fit to send: printable, and as the service writes it."""
+    text = unicodedata.normalize("NFC", clean(text.replace("\ufffd", "?")))
+    return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def imported(
@@ -233,6 +237,6 @@ def _exit(text: str) -> dict[str, int]:
     if not (code.isascii() and code.isdigit()):
         return {}
     ended = {"exit_code": min(int(code), 255)}
-    if signal.isascii() and signal.isdigit() and int(signal):
+    if signal.isascii() and signal.isdigit() and 0 < int(signal) <= _LAST_SIGNAL:
         ended["signal"] = int(signal)
     return ended

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 JOB_ID: Final = re.compile(r"(\d+)(?:_(?:(\d+)|\[[^\]]*\]?)|\+(\d+))?", re.ASCII)
 
 _GPUS = re.compile(r"(?:^|,)gres/gpu(?::([^=,]+))?=(\d+)", re.ASCII)
+_MOST_MACHINES: Final = 1_000_000  #: beyond any job there is
 _NOBODY_RAN_IT = ("None assigned", "None")
 
 
@@ -19,12 +20,16 @@ def accelerators_of(tres: str) -> tuple[int | None, str]:
     plain = [int(count) for model, count in counts if not model]
     typed = [int(count) for model, count in counts if model]
     models = ",".join(sorted({model for model, _ in counts if model}))
-    return (plain[0] if plain else sum(typed) or None), models
+    return _within(plain[0] if plain else sum(typed)), models
 
 
 def hosts_of(nodes: str) -> int | None:
     """Return the number of nodes, None where that is not said."""
-    return int(nodes) if nodes.isascii() and nodes.isdigit() else None
+    return _within(int(nodes)) if nodes.isascii() and nodes.isdigit() else None
+
+
+def _within(count: int) -> int | None:
+    return count if 0 < count <= _MOST_MACHINES else None
 
 
 class Record(NamedTuple):
