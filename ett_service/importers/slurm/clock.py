@@ -37,6 +37,10 @@ class Clock:
         self.unsure: str | None = None
         """The first time that clocks showed twice or never, and that nothing else decided."""
 
+    def anew(self) -> "Clock":
+        """Return another one of the zone."""
+        return Clock(self._zone)
+
     def times(self, texts: Sequence[str], elapsed: int | None) -> Times:
         """Place submission, eligibility, start and end of a record.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from itertools import chain
 from pathlib import Path
+from sys import intern
 
 from ett_service.importers.files import Unreadable, files_under, pieces_of
 from ett_service.importers.importer import ImportedRun, Report
@@ -40,7 +41,6 @@ class _Reading:
     jobs: set[int] = field(default_factory=set)  #: that have begun or wait, as hashes
     given_up: list[tuple[Path, Record, int]] = field(default_factory=list)
     plain: frozenset[Path] = frozenset()  #: files that can be read twice
-    files: set[Path] = field(default_factory=set)
 
 
 def read(
@@ -59,20 +59,11 @@ def read(
 
 
 def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
-    report = reading.report
-    files = list(files_under(paths, NAMES, report))
+    files = list(files_under(paths, NAMES, reading.report))
     reading.plain = frozenset(filter(Path.is_file, files))
-    reading.several = _with_several_records(reading.plain, reading.clock)
+    reading.several = _with_several_records(reading.plain, reading.clock.anew())
     for path in files:
-        for record in _records(path, reading.clock, report):
-            reading.files.add(path)
-            yield from _taken(path, record, reading)
-        if path not in reading.files and not any(str(path) in each for each in report.unread):
-            report.miss(path, "no job of sacct -P or --json in it")
-        if reading.clock.unsure:
-            report.note(path, _UNSURE.format(reading.clock.unsure))
-            reading.clock.unsure = None
-    report.files = len(reading.files)
+        yield from _of_file(path, reading)
     for records in reading.held.values():
         lives = numbered(record for _, record in records)
         places = {id(record): path for path, record in records}
@@ -80,6 +71,21 @@ def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
             path = places.get(id(record), records[0][0])
             yield from _told(path, record, attempt, reading)
     yield from _given_up(reading)
+
+
+def _of_file(path: Path, reading: _Reading) -> Iterator[ImportedRun]:
+    report, clock, unread = reading.report, reading.clock, len(reading.report.unread)
+    is_empty = True
+    for record in _records(path, clock, report):
+        is_empty = False
+        yield from _taken(path, record, reading)
+    if not is_empty:
+        report.files += 1
+    elif len(report.unread) == unread:
+        report.miss(path, "no job of sacct -P or --json in it")
+    if clock.unsure:
+        report.note(path, _UNSURE.format(clock.unsure))
+        clock.unsure = None
 
 
 _UNSURE = (
@@ -147,8 +153,9 @@ def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRu
 
 def _told(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterator[ImportedRun]:
     job = reading.naming.job_of(record)
-    other = reading.clusters.setdefault(hash((job, record.launch)), record.cluster)
-    if other != record.cluster:
+    cluster = intern(record.cluster)  # one text for millions of jobs
+    other = reading.clusters.setdefault(hash((job, record.launch)), cluster)
+    if other != cluster:
         why = f"job {record.launch} is one of cluster {other}, too: tell them apart by --name"
         reading.report.refuse(path, record.line, f"{why} '{{cluster}}-{{name}}'")
         return
