@@ -1,7 +1,9 @@
 """Times of logs as microseconds since the Unix epoch: most are local and name no zone."""
 
+import os
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -96,3 +98,15 @@ class LocalClock:
         if end.at_us - begin.at_us == 3_599 * SECOND_US and begin.flaw == end.flaw is None:
             self._hour, self._hour_us = hour, begin.at_us
         return instant
+
+
+def machine_zone() -> tzinfo:
+    """Return the zone of this machine, with its changes of clocks: that of ``TZ``, if it is set."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        if named:
+            return zone(named)
+        with Path("/etc/localtime").open("rb") as file:
+            return ZoneInfo.from_file(file)
+    except (UnknownZone, ValueError, OSError):
+        return datetime.now().astimezone().tzinfo or UTC

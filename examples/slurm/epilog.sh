@@ -42,7 +42,12 @@ ending="\"at\":\"$ended\",\"outcome\":\"$outcome\",\"scheduler_state\":$(quoted 
 ending="$ending,\"exit_code\":${EXITCODE%%:*}"
 [ "${EXITCODE##*:}" = 0 ] || ending="$ending,\"signal\":${EXITCODE##*:}"
 
-queued="{\"type\":\"span\",\"id\":\"$id-queued\",$whose,\"phase\":\"queued\",
+# What waited for something else than nodes was not queued, and until when is not said here.
+stage=
+case ${STATEREASONPREV:-} in
+    Dependency* | BeginTime | JobArrayTaskLimit | JobHeld*) stage=",\"stage\":\"$STATEREASONPREV\"" ;;
+esac
+queued="{\"type\":\"span\",\"id\":\"$id-queued\",$whose,\"phase\":\"queued\"$stage,
 \"start\":\"$(instant "@$SUBMIT")\",\"at\":\"$(instant "@$START")\"}"
 attempt_ended="{\"type\":\"attempt_ended\",\"id\":\"$id-ended\",$whose,$ending}"
 job_ended=

@@ -11,6 +11,9 @@ here=$(dirname "$0")
 # shellcheck source=events.sh
 . "$here/events.sh"
 
+# Of a heterogeneous job the first component stands for all; how large the others are it cannot see.
+[ "${SLURM_HET_JOB_OFFSET:-0}" = 0 ] || exit 0
+
 name=$(job_of "$SLURM_JOB_NAME" "${SLURM_ARRAY_TASK_ID:-}" "$SLURM_JOB_PARTITION")
 [ -n "$name" ] || exit 0
 attempt=${SLURM_JOB_RESTART_COUNT:-0}
@@ -23,6 +26,8 @@ printf '%s\n' "$attempt" "$name" > "$running/$SLURM_JOB_ID"
 hosts=${SLURM_JOB_NUM_NODES:-1}
 per_node=$(gpus_per_node "$SLURM_JOB_PARTITION")
 gpus=${per_node:+,\"gpus\":$((per_node * hosts))}
+size="\"hosts\":$hosts$gpus"
+[ -z "${SLURM_HET_JOB_ID:-}" ] || gpus='' size='"reason":"heterogeneous job"'
 facts=$(
     member name "$SLURM_JOB_NAME"
     member owner "${SLURM_JOB_USER:-}"
@@ -33,4 +38,4 @@ id=slurm-$SLURM_JOB_ID-$attempt
 about="\"job\":$(quoted "$name"),\"at\":\"$began\""
 whose="$about,\"launch\":\"$SLURM_JOB_ID\",\"attempt\":$attempt"
 record "{\"type\":\"job\",\"id\":\"$id-job\",$about$facts$gpus},
-{\"type\":\"attempt_started\",\"id\":\"$id-started\",$whose,\"hosts\":$hosts$gpus}"
+{\"type\":\"attempt_started\",\"id\":\"$id-started\",$whose,$size}"

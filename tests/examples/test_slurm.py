@@ -80,6 +80,25 @@ def test_a_job_that_is_preempted_and_fails_has_an_attempt_for_each(
     assert list((hooks.spool / "refused").iterdir()) == []
 
 
+def test_waiting_for_another_job_is_no_queueing(server: Server, hooks: Hooks) -> None:
+    hooks.run("prolog.sh", beginning(85))
+    hooks.run("epilog.sh", {**end(85, "FAILED", waited=90), "STATEREASONPREV": "Dependency"})
+    _attempts(server, "llm", 1)
+    assert server.get("/v1/jobs/llm")["queue_wait_seconds"] == 0
+    said = server.get("/v1/jobs/llm/events")["events"]
+    assert [event["stage"] for event in said if event.get("phase") == "queued"] == ["Dependency"]
+
+
+def test_components_of_a_heterogeneous_job_are_one_attempt(server: Server, hooks: Hooks) -> None:
+    for component in (0, 1):
+        place = {"SLURM_HET_JOB_ID": 86, "SLURM_HET_JOB_OFFSET": component}
+        hooks.run("prolog.sh", beginning(86 + component) | place)
+    for component in (1, 0):
+        hooks.run("epilog.sh", end(86 + component, "COMPLETED"))
+    (attempt,) = _attempts(server, "llm", 1)
+    assert (attempt["launch"], attempt["gpus"]) == ("86", None)
+
+
 def test_ett_run_would_have_told_the_same(server: Server, hooks: Hooks, tmp_path: Path) -> None:
     _life(hooks, 90, "FAILED", "3:0", restarts=2)
     environment = {

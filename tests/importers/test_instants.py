@@ -13,6 +13,7 @@ from ett_service.importers.instants import (
     LocalClock,
     UnknownZone,
     local_instant,
+    machine_zone,
     microseconds,
     zone,
 )
@@ -93,3 +94,15 @@ def test_the_clock_is_as_good_as_looking_up_every_time(times: list[datetime], of
         placed, expected = clock.instant(at), local_instant(at, of)
         assert placed.flaw == expected.flaw
         assert placed == expected or expected.flaw is Flaw.TWICE
+
+
+def test_the_zone_of_the_machine_is_that_of_its_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    winter = datetime(2026, 1, 1)  # noqa: DTZ001 -- its zone is asked for
+    monkeypatch.setenv("TZ", ":Asia/Tokyo")
+    assert machine_zone().utcoffset(winter) == timedelta(hours=9)
+    monkeypatch.setenv("TZ", "no/such")
+    assert machine_zone().utcoffset(winter) is not None
+    monkeypatch.delenv("TZ")
+    assert machine_zone().utcoffset(winter) == winter.astimezone().utcoffset()

@@ -22,6 +22,7 @@ from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
+from ett_service.importers.slurm import sacct
 
 
 class Format(NamedTuple):
@@ -40,6 +41,9 @@ FORMATS: Mapping[str, Format] = {
     ),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "parquet": Format("Parquet files, by a mapping", table.read_parquet, ("mapping", "zone")),
+    "sacct": Format(
+        "Slurm's accounting (sacct -D -P, -p or --json)", sacct.read, ("name", "slurm_zone")
+    ),
     "torch-trace": Format("compile logs of PyTorch (TORCH_TRACE)", torch_trace.read),
     "torchelastic": Format(
         "error files and events of torchrun agents", torchelastic.read, ("zone",)

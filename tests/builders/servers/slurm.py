@@ -8,14 +8,18 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.builders.servers.programs import Program, free_port, needed
+from tests.builders.servers.slurm_accounts import Accounts
 from tests.builders.servers.waiting import wait_for
 
 _DAEMONS = {"munged": "munge", "slurmctld": "slurm-wlm", "slurmd": "slurm-wlm"}
+
+_NO_ACCOUNTS = "AccountingStorageType=accounting_storage/none"
 
 _CONFIGURATION = """
 ClusterName=tiny
@@ -34,7 +38,7 @@ SlurmdPidFile={folder}/slurmd.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 MpiDefault=none
 SelectType=select/cons_tres
 SchedulerType=sched/backfill
@@ -102,7 +106,7 @@ class Slurm:
 
 
 @contextmanager
-def slurm(hooks: Mapping[str, object]) -> Iterator[Slurm]:
+def slurm(hooks: Mapping[str, object], *, keeps_accounts: bool = False) -> Iterator[Slurm]:
     """Run a cluster with more lines in its slurm.conf until the end of the block."""
     daemons = [needed(daemon, package) for daemon, package in _DAEMONS.items()]
     if os.geteuid() != 0:
@@ -111,7 +115,9 @@ def slurm(hooks: Mapping[str, object]) -> Iterator[Slurm]:
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     host = socket.gethostname().partition(".")[0]
     ports = {"controller_port": free_port(), "node_port": free_port()}
-    lines = _CONFIGURATION.format(folder=folder, host=host, **ports)
+    accounts = Accounts.of(folder) if keeps_accounts else None
+    accounting = accounts.of_controller if accounts else _NO_ACCOUNTS
+    lines = _CONFIGURATION.format(folder=folder, host=host, accounting=accounting, **ports)
     more = "".join(f"{name}={value}\n" for name, value in hooks.items())
     (folder / "slurm.conf").write_text(lines + more)
     (folder / "munge.key").write_bytes(os.urandom(1024))
@@ -122,6 +128,8 @@ def slurm(hooks: Mapping[str, object]) -> Iterator[Slurm]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         _start(stack, cluster, munged, *_munge_options(folder))
         wait_for((folder / "munge.sock").exists)
+        if accounts:
+            accounts.start(partial(_start, stack, cluster), cluster.command)
         controller = _start(stack, cluster, slurmctld, "-D")
         wait_for(lambda: _answers(cluster), controller.logged)
         node = _start(stack, cluster, slurmd, "-D", "-N", host)

@@ -14,6 +14,8 @@ import pytest
 
 from ett_service.cli.main import main
 from tests.builders.mllog import RUN, line, run_lines, without, written
+from tests.builders.sacct import row
+from tests.builders.sacct import written as rows_written
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.builders.servers.web import Received, Reply, accepting, serving
 
@@ -184,3 +186,20 @@ def read_until(terminal: int, expected: bytes, seconds: float = PATIENCE_S) -> b
         if select.select([terminal], [], [], 0.1)[0]:
             shown += os.read(terminal, 4096)
     return shown
+
+
+def test_slurms_accounting_is_imported_in_a_zone_and_under_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = rows_written(tmp_path, row())
+    options = ["--dry-run", "--timezone", "Asia/Tokyo", "--name", "slurm-{id}"]
+    assert main(["import", "sacct", str(path), *options]) == 0
+    events = [json.loads(text) for text in capsys.readouterr().out.splitlines()]
+    assert {event["job"] for event in events} == {"slurm-8041"}
+    assert events[-1]["at"] == "2026-03-01T04:00:00Z"
+
+
+def test_a_zone_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["import", "sacct", "gone.txt", "--timezone", "Mars/Olympus"])
+    assert "no time zone is named 'Mars/Olympus'" in capsys.readouterr().err

@@ -1,0 +1,76 @@
+"""Logs of trainers without end, whose reading is timed; each text is a line or several."""
+
+from collections.abc import Iterator
+
+from tests.builders.megatron import iteration, start_up
+from tests.builders.torch_logs import FORWARD, metrics, phases, record
+
+
+def trace_lines() -> Iterator[str]:
+    """Yield compiles of 30 graphs each, as ``TORCH_TRACE`` logs them."""
+    code = "\n".join(f"add_{n}: f32[4, 64] = torch.ops.aten.add(x, {n})" for n in range(100))
+    number = 0
+    while True:
+        begin, compile_id = number * 1e6, f"{number}/0"
+        edges = phases(
+            *FORWARD, *map(str, range(30)), begin=begin, length=9e5, compile_id=compile_id
+        )
+        yield from edges
+        for _ in range(10):
+            yield record({"aot_forward_graph": {}, "has_payload": "0"}, code)
+            yield record({"str": ["torch/nn/modules/module.py", number]})
+        yield metrics(compile_id=compile_id, co_name="f", dynamo_config="x" * 8_000)
+        number += 1
+
+
+def megatron_lines() -> Iterator[str]:
+    """Yield steps as Megatron-LM prints them, with its timers."""
+    names = ("forward-compute", "forward-recv", "backward-compute", "backward-send", "optimizer")
+    timers = "".join(f" | {name}-{n}: 1503.24" for name in names for n in range(4))
+    rest = "global batch size:  1024 | loss scale: 12.0 | grad norm: 8.017 | number of skipped "
+    yield from start_up()
+    step = 0
+    while True:
+        step += 1
+        yield f"{iteration(step, 900.5).rstrip()} {rest}iterations:   0 |\n"
+        yield f"time (ms){timers}\n"
+
+
+def agent_lines() -> Iterator[str]:
+    """Yield events of a torchrun agent, one of twenty of its states."""
+    place = '"metadata": {"hostname": "n1", "agent_restarts": 0, "duration_ms": 5.5}}'
+    state = '"name": "torchelastic.worker.status.RENDEZVOUS", "source": "AGENT", "timestamp": 0'
+    message = (
+        "The node 'n1_30739_0' updated its keep-alive heartbeat time for the rendezvous 'none'."
+    )
+    place_of_node = '"hostname": "n1", "pid": 30739, "node_state": "RUNNING", "rank": null'
+    name = '"name": "dynamic_rendezvous.py:_DistributedRendezvousOpExecutor._keep_alive"'
+    other = (
+        f'{{{name}, "run_id": "none", "message": "{message}", {place_of_node}, "local_id": 0}}\n'
+    )
+    number = 0
+    while True:
+        number += 1
+        clock = f"2026-03-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+        yield f"{clock} {{{state}, {place}\n" if number % 20 == 0 else f"{clock} {other}"
+
+
+def plain_lines() -> Iterator[str]:
+    """Yield what ``logging`` writes, one line of twenty of a step."""
+    number = 0
+    while True:
+        number += 1
+        clock = f"2026-03-01 {number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02},250"
+        text = f"step {number} loss 2.31 tokens {number * 4096}"
+        other = f"bucket {number} reduced in 0.25 s over 8 ranks, 1.5 GB"
+        yield f"{clock} INFO trainer: {text if number % 20 == 0 else other}\n"
+
+
+def job_lines() -> Iterator[str]:
+    """Yield a table of jobs, eight attempts a job."""
+    yield "job_name,job_id,nodes,gpus,start,first_step,end,state\n"
+    number = 0
+    while True:
+        number += 1
+        times = "2026-03-01 08:00:00,2026-03-01 08:04:00,2026-03-01 09:00:00"
+        yield f"llm-{number // 8},{number},8,64,{times},COMPLETED\n"

@@ -1,0 +1,242 @@
+"""What one life of a Slurm job says on the wire.
+
+The names are those of ``examples/slurm``, so that the scripts, a trainer and Slurm's accounting
+tell of one job. Ids follow from what is said: a record that grows, from queued to running to ended,
+says what it said before and more.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+from ett_service.core.words import Outcome
+from ett_service.importers.importer import Fact, ImportedRun, clean
+from ett_service.importers.slurm.clock import written
+from ett_service.importers.slurm.record import Record, accelerators_of, hosts_of
+
+OUTCOMES: Final[Mapping[str, Outcome]] = {
+    "COMPLETED": Outcome.COMPLETED,
+    "PREEMPTED": Outcome.PREEMPTED,
+    "CANCELLED": Outcome.CANCELLED,
+    "REVOKED": Outcome.CANCELLED,
+    "REQUEUED": Outcome.CANCELLED,  # by hand: what Slurm requeues itself has the state of its end
+    "REQUEUE_HOLD": Outcome.CANCELLED,
+    "SPECIAL_EXIT": Outcome.CANCELLED,
+    "FAILED": Outcome.FAILED,
+    "BOOT_FAIL": Outcome.FAILED,
+    "DEADLINE": Outcome.FAILED,
+    "LAUNCH_FAILED": Outcome.FAILED,
+    "NODE_FAIL": Outcome.FAILED,
+    "OUT_OF_MEMORY": Outcome.FAILED,
+    "RECONFIG_FAIL": Outcome.FAILED,
+    "TIMEOUT": Outcome.FAILED,
+}
+"""By the first word of the state; a record in another one, as ``RUNNING``, ends nothing."""
+
+ALIVE_EVERY_S: Final = 300
+"""A life that goes on is told of when it is a multiple of this old; well below ``lost_after``."""
+
+_LAST_SIGNAL: Final = 127
+_UNNAMED: Final = re.compile(r"[^A-Za-z0-9 ._:@+=,()\ufffd-]")
+_NO_REASON: Final = frozenset({"", "None", "Unknown"})
+_DEFERRING: Final = frozenset(
+    {"Dependency", "DependencyNeverSatisfied", "BeginTime", "JobArrayTaskLimit", "JobHeldUser",
+     "JobHeldAdmin"}
+)  # fmt: skip
+"""Reasons for which a job is not eligible: nobody looks for nodes for it."""
+
+_Members = dict[str, Any]
+_QUEUED: Final[_Members] = {"phase": "queued"}
+
+NAMES: Final = ("name", "id", "cluster", "user", "account", "partition")
+DEFAULT_NAME: Final = "{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How jobs are named; the fields of the template are ``NAMES``."""
+
+    template: str = DEFAULT_NAME
+    job: str | None = None  #: the name of all of them
+
+    def job_of(self, record: Record) -> str:
+        """Return the name of the job that a record is a life of."""
+        if self.job is not None:
+            return self.job
+        plain = _plain_name(record)
+        if self.template == DEFAULT_NAME:
+            return plain
+        values = (plain, record.launch, record.cluster, record.user, record.account)
+        fields = dict(zip(NAMES, (*values, record.partition), strict=True))
+        return _quoted(self.template.format_map(fields)) or plain
+
+
+def _plain_name(record: Record) -> str:
+    """Return the name that ``settings.sh`` gives it: its own, of an array with the task."""
+    task = record.task
+    name = _quoted(f"{record.name}-{task}" if task else record.name) if record.name else ""
+    return f"slurm-{record.launch}" if name in ("", ".", "..") else name
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    """Replace what the scripts replace, byte by byte."""
+    text = _UNNAMED.sub(lambda match: "_" * len(match[0].encode("utf-8", "replace")), text)
+    return text.replace("\ufffd", "_")[:200]
+
+
+@lru_cache(maxsize=4096)
+def _clean(text: str) -> str:
+    """Make a text fit to send: printable, and as the service writes it."""
+    text = unicodedata.normalize("NFC", clean(text.replace("\ufffd", "?")))
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def imported(
+    path: Path, record: Record, attempt: int, job: str, *, is_alone: bool = False
+) -> ImportedRun:
+    """Return what a life says as the *attempt* of its launch.
+
+    A job of which nothing else has begun or waits *is_alone*: it is over if it is cancelled in the
+    queue. Of another, that says nothing.
+    """
+    teller = _Teller(record, attempt, job)
+    events = teller.queue() if record.submit else []
+    if record.has_begun:
+        events += teller.life()
+    elif is_alone:
+        events += teller.given_up()
+    return ImportedRun(path, job, tuple([Fact(event, record.line) for event in events]))
+
+
+class _Teller:
+    """Writes the events of one life."""
+
+    def __init__(self, record: Record, attempt: int, job: str) -> None:
+        self._record = record
+        launch = _clean(record.launch)
+        identity = f"{record.cluster}\0{job}\0{launch}\0{attempt}".encode("utf-8", "replace")
+        self._id = f"sacct-{blake2b(identity, digest_size=10).hexdigest()}"
+        self._whose: _Members = {"job": job, "launch": launch, "attempt": attempt}
+
+    def _event(self, name: str, kind: str, at: int, members: _Members) -> _Members:
+        identity = f"{self._id}-{name}"
+        return {"id": identity, "type": kind, **self._whose, "at": written(at), **members}
+
+    def queue(self) -> list[_Members]:
+        """Return how it waited: for what it depends on, and then for nodes."""
+        record = self._record
+        submit, over = record.submit, record.start if record.has_begun else record.end
+        eligible = record.eligible if record.eligible is not None else over
+        if submit is None or eligible is None:
+            return []
+        if over is not None:
+            eligible = min(eligible, over)
+        events = [self._job(submit)]
+        reason = record.reason
+        if submit < eligible:
+            stage = reason if reason in _DEFERRING else "deferred"
+            events.append(self._stage("deferred", stage, submit, eligible))
+        events.append(self._event(f"queued-{eligible}", "phase_started", eligible, _QUEUED))
+        if over is not None:
+            events.append(self._event(f"placed-{over}", "phase_ended", over, _QUEUED))
+            if eligible < over and reason not in _NO_REASON and reason not in _DEFERRING:
+                events.append(self._stage("waited", reason, eligible, over))
+        return events
+
+    def _stage(self, name: str, stage: str, start: int, end: int) -> _Members:
+        stage = _clean(stage)
+        name = f"{name}-{end}-{_mark(f'{start} {stage}')}"
+        return self._event(name, "span", end, {**_QUEUED, "stage": stage, "start": written(start)})
+
+    def life(self) -> list[_Members]:
+        """Return that it began, and how it ended or until when it was alive."""
+        record, begun = self._record, self._record.start
+        assert begun is not None
+        events = [] if record.submit else [self._job(begun)]
+        size, mark = _size(record.nodes, record.tres)
+        events.append(self._event(f"started-{begun}-{mark}", "attempt_started", begun, size))
+        if record.end is None:
+            lived = (record.elapsed or 0) // ALIVE_EVERY_S * ALIVE_EVERY_S
+            if lived:
+                alive = begun + lived
+                events.append(self._event(f"alive-{alive}", "heartbeat", alive, {}))
+        elif record.word in OUTCOMES:
+            events += self._end(OUTCOMES[record.word], record.end)
+        return events
+
+    def _end(self, outcome: Outcome, end: int) -> list[_Members]:
+        how, mark = _ending(self._record.state, self._record.exit_code, outcome)
+        events = [self._event(f"ended-{end}-{mark}", "attempt_ended", end, how)]
+        if outcome is Outcome.COMPLETED:
+            events.append(self._event(f"over-{end}-{mark}", "job_ended", end, how))
+        return events
+
+    def given_up(self) -> list[_Members]:
+        """Return that the job ended in the queue."""
+        record = self._record
+        if record.end is None or record.word not in OUTCOMES:
+            return []
+        how, mark = _ending(record.state, record.exit_code, Outcome.CANCELLED)
+        return [self._event(f"given-up-{record.end}-{mark}", "job_ended", record.end, how)]
+
+    def _job(self, at: int) -> _Members:
+        # The name, and where the job was and ran, are the first members but ids and instants.
+        facts, mark = _facts(self._record[3:9], self._record.tres)
+        if self._record.submit and not self._whose["attempt"]:
+            facts = {**facts, "submitted_at": written(self._record.submit)}
+        return self._event(f"job-{at}-{mark}", "job", at, facts)
+
+
+@lru_cache(maxsize=4096)
+def _size(nodes: str, tres: str) -> tuple[_Members, str]:
+    """Return what an allocation holds, and a mark of it."""
+    hosts, (gpus, _) = hosts_of(nodes), accelerators_of(tres)
+    return _stated({"hosts": hosts, "gpus": gpus}), f"{gpus or ''}-{hosts or ''}"
+
+
+@lru_cache(maxsize=1024)
+def _ending(state: str, exit_code: str, outcome: Outcome) -> tuple[_Members, str]:
+    """Return how something ended, and a mark of it."""
+    word, _, by = state.partition(" by ")
+    how: _Members = {"outcome": outcome.value, "scheduler_state": _clean(word.rstrip("+"))}
+    if by:
+        how["reason"] = _clean(f"cancelled by {by}")
+    if outcome is not Outcome.FAILED or exit_code != "0:0":
+        how |= _exit(exit_code)
+    return how, _mark(f"{state} {exit_code}")
+
+
+@lru_cache(maxsize=1 << 14)
+def _facts(who: Sequence[str], tres: str) -> tuple[_Members, str]:
+    """Return the facts about a job, and a mark of them."""
+    cluster, name, user, account, partition, qos = (_clean(text) for text in who)
+    gpus, hardware = accelerators_of(tres)
+    facts = {"name": name, "owner": user, "team": account, "cluster": cluster}
+    labels = _stated({"partition": partition, "qos": qos})
+    stated = _stated({**facts, "hardware": _clean(hardware), "gpus": gpus, "labels": labels})
+    return stated, _mark("|".join([*who, tres]))
+
+
+def _mark(text: str) -> str:
+    return f"{crc32(text.encode('utf-8', 'replace')):08x}"
+
+
+def _stated(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}
+
+
+def _exit(text: str) -> dict[str, int]:
+    code, _, signal = text.partition(":")
+    if not (code.isascii() and code.isdigit()):
+        return {}
+    ended = {"exit_code": min(int(code), 255)}
+    if signal.isascii() and signal.isdigit() and 0 < int(signal) <= _LAST_SIGNAL:
+        ended["signal"] = int(signal)
+    return ended

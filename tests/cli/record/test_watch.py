@@ -1,0 +1,118 @@
+"""``ett watch``, as people call it."""
+
+import json
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.main import main
+from tests.builders.servers.accounting import Accounting, accounting
+from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.web import Received, Reply, accepting, serving
+
+RUNNING = {"State": "RUNNING", "End": "Unknown"}
+
+
+def just_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Accounting:
+    return accounting(tmp_path, monkeypatch)
+
+
+def test_one_look_sends_what_slurm_knows_as_news(
+    slurm: Accounting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.holds(RUNNING)
+    with serving() as web:
+        code = main(["watch", "slurm", "--once", "--url", web.url, "--key", "ett_k", "--json"])
+        (got,) = web.received
+    printed = capsys.readouterr()
+    assert code == 0
+    assert got.batch["history"] is False
+    assert {event["job"] for event in got.batch["events"]} == {"llm"}
+    report = json.loads(printed.out)
+    assert (report["jobs"], report["news"], report["events"]) == (1, 1, len(web.events))
+    assert printed.err.startswith("ett: watching Slurm: 1 jobs, 1 new or changed, ")
+
+
+def test_one_look_in_vain_is_a_failure_and_tells_why(
+    slurm: Accounting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.holds(RUNNING)
+    assert main(["watch", "slurm", "--once", "--url", "http://127.0.0.1:9"]) == 1
+    assert "http://127.0.0.1:9: the server cannot be reached" in capsys.readouterr().err
+    slurm.holds(trouble="sacct: error: no database")
+    with serving() as web:
+        assert main(["watch", "slurm", "--once", "--url", web.url]) == 1
+        assert web.received == []
+    assert "sacct failed: sacct: error: no database; nothing is lost" in capsys.readouterr().err
+
+
+def test_a_key_that_may_not_write_ends_it(
+    slurm: Accounting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.holds(RUNNING)
+    forbidden = Reply(403, b'{"title": "Forbidden", "detail": "no"}')
+    with serving(lambda _: forbidden) as web:
+        assert main(["watch", "slurm", "--once", "--url", web.url]) == 5
+    assert "Forbidden" in capsys.readouterr().err
+
+
+def test_a_refused_event_is_named_and_does_not_hold_up_the_rest(
+    slurm: Accounting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slurm.holds({"Start": "2996-03-01T12:00:00", **RUNNING}, {"JobID": "9", **RUNNING})
+    with serving() as web:
+        assert main(["watch", "slurm", "--once", "--url", web.url]) == 0
+        assert {event["launch"] for event in web.events} == {"9"}
+    assert "ett: refused: sacct:2: timestamp_out_of_range" in capsys.readouterr().err
+
+
+def test_it_survives_outages_sends_the_end_and_stops_on_sigterm(slurm: Accounting) -> None:
+    slurm.holds(RUNNING)
+    is_down = True
+
+    def answer(received: Received) -> Reply:
+        return Reply(500) if is_down else accepting(received)
+
+    with serving(answer) as web:
+        options = ("--every", "0.1", "--since", "1000d", "--url", web.url)
+        watcher = Running("watch", "slurm", *options, environment=bare_environment())
+        try:
+            wait_for(lambda: len(web.received) > 1)
+            is_down = False
+            wait_for(lambda: "llm" in {event["job"] for event in web.events})
+            slurm.holds(trouble="sacct: error: away")
+            wait_for(lambda: "sacct failed: sacct: error: away" in watcher.err)
+            slurm.holds({"State": "FAILED", "ExitCode": "1:0", "End": just_now()})
+            wait_for(lambda: any(event["type"] == "attempt_ended" for event in web.events))
+            watcher.send_signal(signal.SIGTERM)
+            assert watcher.wait() == 0
+        finally:
+            watcher.kill()
+    assert watcher.err.count("status 500") == watcher.err.count("away; nothing is lost") == 1
+
+
+def test_what_is_sent_by_two_watchers_is_the_same(slurm: Accounting) -> None:
+    slurm.holds(RUNNING | {"Start": "2026-03-01T12:00:00"})
+    bodies = []
+    for _ in range(2):
+        with serving() as web:
+            main(["watch", "slurm", "--once", "--url", web.url])
+            bodies.append({event["id"] for event in web.events if event["type"] != "heartbeat"})
+    assert bodies[0] == bodies[1] != set()
+
+
+@pytest.mark.parametrize("template", ["{host}", "{name", "{0}"])
+def test_a_template_with_another_field_is_refused(
+    template: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["watch", "slurm", "--name", template])
+    assert "has fields other than {name} {id} {cluster}" in capsys.readouterr().err

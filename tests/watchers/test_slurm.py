@@ -1,0 +1,179 @@
+"""What a watcher sees of Slurm, with stand-ins for ``sacct`` and ``squeue``."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ett_service.importers.importer import ImportedRun
+from ett_service.importers.instants import zone
+from ett_service.importers.slurm.facts import Naming
+from ett_service.importers.slurm.sacct import read
+from ett_service.watchers.slurm import Slurm
+from ett_service.watchers.watcher import Unavailable
+from tests.builders.sacct import row, said, written
+from tests.builders.servers.accounting import Accounting, accounting
+
+NOON_S = 1_772_366_400
+RUNNING = {"State": "RUNNING", "End": "Unknown"}
+PREEMPTED = {"State": "PREEMPTED", "End": "2026-03-01T12:30:00"}
+AGAIN = {"Submit": "2026-03-01T12:30:00", "Eligible": "2026-03-01T12:32:00",
+         "Start": "2026-03-01T12:40:00", **RUNNING}  # fmt: skip
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Accounting:
+    return accounting(tmp_path, monkeypatch)
+
+
+class Clock:
+    """A time that stands still."""
+
+    def __init__(self, at_s: float = NOON_S + 3600) -> None:
+        self.at_s = at_s
+
+    def __call__(self) -> float:
+        return self.at_s
+
+
+def everything(source: Slurm) -> list[ImportedRun]:
+    return source.runs(list(source.look().marks))
+
+
+def attempts(runs: list[ImportedRun]) -> list[tuple[str, int, str]]:
+    return [
+        (run.job, event["attempt"], event["at"][11:16])
+        for run in runs
+        for event in run.events
+        if event["type"] == "attempt_started"
+    ]
+
+
+def test_it_says_what_the_importer_says(slurm: Accounting, tmp_path: Path) -> None:
+    second = AGAIN | {"End": "2026-03-01T12:50:00", "State": "FAILED"}
+    slurm.holds({}, {"JobID": "9", **PREEMPTED}, {"JobID": "9", **second})
+    runs = everything(Slurm(Naming(), os.environ, now=Clock()))
+    rows = [row(), row(JobID="9", **PREEMPTED), row(JobID="9", **second)]
+    imported, _ = read([written(tmp_path, *rows)], slurm_zone=zone("UTC"))
+    assert sorted(str(event) for run in runs for event in run.events) == sorted(
+        str(event) for run in imported for event in run.events
+    )
+
+
+def test_an_attempt_keeps_its_number_when_its_first_record_leaves_the_window(
+    slurm: Accounting,
+) -> None:
+    slurm.holds(PREEMPTED, AGAIN)
+    source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
+    assert attempts(everything(source)) == [("llm", 0, "12:00"), ("llm", 1, "12:40")]
+    assert any("--jobs 8041" in asked for asked in slurm.asked)
+
+
+def test_restarts_that_slurm_counts_need_no_second_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = accounting(tmp_path, monkeypatch, "Restarts")
+    slurm.holds(PREEMPTED | {"Restarts": "0"}, AGAIN | {"Restarts": "1"})
+    source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
+    assert attempts(everything(source)) == [("llm", 1, "12:40")]
+    assert not any("--jobs" in asked for asked in slurm.asked)
+
+
+def test_a_job_that_runs_is_alive_every_five_minutes(slurm: Accounting) -> None:
+    slurm.holds(RUNNING)
+    clock = Clock(NOON_S + 100)
+    source = Slurm(Naming(), os.environ, now=clock)
+    marks = [source.look().marks]
+    for at_s in (NOON_S + 299, NOON_S + 300, NOON_S + 599):
+        clock.at_s = at_s
+        marks.append(source.look().marks)
+    assert marks[0] == marks[1]
+    assert marks[1] != marks[2]
+    assert marks[2] == marks[3]
+    (run,) = everything(source)
+    assert said(run.events)[-1] == ("heartbeat", "12:05:00")
+
+
+def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
+    slurm: Accounting, tmp_path: Path
+) -> None:
+    slurm.holds(RUNNING)
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho 77\n")
+    (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
+    assert said(run.events)[-1][0] == "attempt_started"
+
+
+def test_without_squeue_nothing_is_alive_and_that_is_said_once(
+    slurm: Accounting, tmp_path: Path
+) -> None:
+    slurm.holds(RUNNING)
+    (tmp_path / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
+    lines: list[str] = []
+    source = Slurm(Naming(), os.environ, now=Clock(), say=lines.append)
+    everything(source)
+    (run,) = everything(source)
+    assert said(run.events)[-1][0] == "attempt_started"
+    assert lines == ["squeue failed: no controller; until it does no job is told to be alive"]
+
+
+def test_what_is_cancelled_in_the_queue_ends_a_job_of_which_nothing_else_goes_on(
+    slurm: Accounting,
+) -> None:
+    dropped = {"State": "CANCELLED by 0", "Start": "None", "NodeList": "None assigned"}
+    slurm.holds(dropped)
+    source = Slurm(Naming(), os.environ, now=Clock())
+    (run,) = everything(source)
+    assert said(run.events)[-1] == ("job_ended cancelled", "13:00:00")
+    slurm.holds(dropped, {"JobID": "9", **RUNNING})
+    source.look()
+    (run,) = source.runs([("alpha", "8041")])
+    assert said(run.events)[-1] == ("phase_ended queued", "13:00:00")
+
+
+def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accounting) -> None:
+    clock = Clock()
+    source = Slurm(Naming(), os.environ, now=clock)
+    wholes = []
+    for minutes in (0, 1, 59, 60, 61):
+        clock.at_s = NOON_S + 60 * minutes
+        wholes.append(source.look().is_whole)
+    begins = [each.rpartition(" ")[2][8:] for each in slurm.asked if "--starttime" in each]
+    assert wholes == [True, False, False, True, False]
+    assert begins == [
+        "28T12:00:00", "01T11:50:00", "01T11:51:00", "28T13:00:00", "01T12:50:00",
+    ]  # fmt: skip
+
+
+def test_a_failure_of_sacct_says_nothing_of_jobs(slurm: Accounting) -> None:
+    slurm.holds(RUNNING)
+    source = Slurm(Naming(), os.environ, now=Clock())
+    source.look()
+    slurm.holds(trouble="sacct: error: slurm_persist_conn_open failed")
+    with pytest.raises(Unavailable, match="sacct failed: sacct: error: slurm_persist"):
+        source.look()
+
+
+def test_a_missing_sacct_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="sacct cannot be run: No such file"):
+        Slurm(Naming(), os.environ).look()
+
+
+def test_it_asks_for_utc_of_the_clusters(slurm: Accounting, tmp_path: Path) -> None:
+    slurm.holds({})
+    program = tmp_path / "sacct"
+    program.write_text(
+        program.read_text().replace(
+            "if said", "import os; assert os.environ['TZ'] == 'UTC'\nif said"
+        )
+    )
+    everything(Slurm(Naming(), os.environ, clusters="alpha,beta", now=Clock()))
+    assert all(
+        "--clusters=alpha,beta" in asked for asked in slurm.asked if "--helpformat" not in asked
+    )
+
+
+def test_names_may_hold_what_separates_columns_elsewhere(slurm: Accounting) -> None:
+    slurm.holds({"JobName": "a|b,c"})
+    (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
+    assert run.job == "a_b,c"
