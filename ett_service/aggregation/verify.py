@@ -14,7 +14,7 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION, JobLedger
-from ett_service.core.words import Category, Owner, WaitPart
+from ett_service.core.words import Category, Owner, WaitPart, Word
 from ett_service.storage.engine.store import Readable, Store
 from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
@@ -158,25 +158,20 @@ def _sums(
             by_us[f"cells {share.category} weighted_us"] += share.weighted_us or 0
             by_us[f"cells {share.category} gpu_us"] += share.gpu_us or 0
     of_cells: dict[str, object] = {
-        f"cells {category} {name}": amount
-        for category in Category
-        for name, amount in (
-            ("us", totals.category_us(category)),
-            ("weighted_us", totals.category_weighted_us(category)),
-            ("gpu_us", totals.category_gpu_us(category)),
-        )
-        if amount
-    } | {
-        f"cells {owner} {name}": amount
-        for owner in Owner
-        for name, amount in (
-            ("wait_us", totals.wait_us(owner)),
-            ("wait_weighted_us", totals.wait_weighted_us(owner)),
-            ("queue_us", totals.queue_us(owner)),
-        )
-        if amount
+        f"cells {word} {name}": amount for word, name, amount in _amounts(totals) if amount
     }
     return of_cells, {name: amount for name, amount in by_us.items() if amount}
+
+
+def _amounts(totals: Totals) -> Iterator[tuple[Word, str, int]]:
+    for category in Category:
+        yield category, "us", totals.category_us(category)
+        yield category, "weighted_us", totals.category_weighted_us(category)
+        yield category, "gpu_us", totals.category_gpu_us(category)
+    for owner in Owner:
+        yield owner, "wait_us", totals.wait_us(owner)
+        yield owner, "wait_weighted_us", totals.wait_weighted_us(owner)
+        yield owner, "queue_us", totals.queue_us(owner)
 
 
 def _differences(
