@@ -72,16 +72,24 @@ def lines_of(path: Path) -> Iterator[Line]:
     Raises:
         Unreadable: where the file cannot be opened, or its gzip data is truncated or damaged.
     """
+    for number, piece in pieces_of(path):
+        yield Line(number, piece.decode("utf-8", "replace"), piece.endswith(b"\n"))
+
+
+def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file as bytes with their numbers, in pieces of at most 1 MiB.
+
+    Raises what :func:`lines_of` does.
+    """
     number = 1
     try:
         with path.open("rb") as raw:
             if raw.peek(2)[:2] == _GZIP:
                 with gzip.GzipFile(fileobj=raw) as file:
                     for number, piece in _pieces(file):
-                        yield _line(number, piece)
+                        yield number, piece
             else:
-                for number, piece in _pieces(raw):
-                    yield _line(number, piece)
+                yield from _pieces(raw)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise Unreadable(f"the gzip data is truncated or damaged after line {number}") from None
     except OSError as error:
@@ -93,7 +101,3 @@ def _pieces(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:
     while piece := file.readline(_LONGEST_LINE):
         yield number, piece
         number += piece.endswith(b"\n")
-
-
-def _line(number: int, piece: bytes) -> Line:
-    return Line(number, piece.decode("utf-8", "replace"), piece.endswith(b"\n"))
