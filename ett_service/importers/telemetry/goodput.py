@@ -4,6 +4,7 @@ Each start of a job is a launch, named by its instant, so that exports of differ
 A life that begins without one, as steps go back or slices come back, is a cycle of its launch.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -121,7 +122,7 @@ def _place(entry: Mark | Step) -> tuple[int, bool, int]:
 def _is_reborn(life: Life, entry: Mark | Step) -> bool:
     """Whether an entry is of the next life of its launch, which no start of a job announces."""
     if isinstance(entry, Step):
-        return life.end is not None or bool(life.steps) and entry.number < life.steps[-1].number
+        return life.end is not None or (bool(life.steps) and entry.number < life.steps[-1].number)
     if entry.kind == "elastic_reinit_start":
         return bool(life.steps) or life.end is not None
     return life.end is not None and entry.kind not in ("job_end", "save")
@@ -186,7 +187,7 @@ def _compiled_us(life: Life) -> int:
     blocked = [(each.at_us, end_us) for each, end_us, *_ in _blocking(life)]
     lengths = [
         b.at_us - a.at_us - sum(max(0, min(e, b.at_us) - max(s, a.at_us)) for s, e in blocked)
-        for a, b in zip(steps, steps[1:], strict=False)
+        for a, b in itertools.pairwise(steps)
     ]
     usual = sorted(lengths[1:])[1]
     return begin_us + lengths[0] - usual if lengths[0] > 2 * usual else begin_us

@@ -113,7 +113,7 @@ class Steps:
         """Keep a step, or hold it until the next one shows whether it is needed."""
         last = self._last
         if last is not None:
-            steady = step.number == last.number + 1 and 0 <= step.at_us - last.at_us
+            steady = step.number == last.number + 1 and step.at_us - last.at_us >= 0
             if not steady:
                 self.interrupt()
             elif self._dense == 0 and step.at_us - self._kept_us < _APART_US:
