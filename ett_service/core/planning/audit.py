@@ -42,7 +42,7 @@ class RecordedEvent(NamedTuple):
 class Without(NamedTuple):
     """What the definitions say without some records."""
 
-    name: str  #: of the kind of events that is left out; empty for a single record
+    name: str  #: of the kind of events that is left out; of all kinds of a single record
     record: int  #: the first that is left out
     records: int  #: how many are
     pairs: Pairs
@@ -119,8 +119,9 @@ def _without_kinds(events: Sequence[RecordedEvent], as_of: int) -> Iterable[With
 
 
 def _without_record(events: Sequence[RecordedEvent], record: int, as_of: int) -> Without:
+    kinds = sorted({kind_of(each.event) for each in events if each.record == record})
     pairs = _folded_without(events, as_of, lambda each: each.record == record)
-    return Without("", record, 1, pairs)
+    return Without(", ".join(kinds), record, 1, pairs)
 
 
 def _folded_without(
