@@ -3,11 +3,12 @@
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.live import Live
@@ -16,16 +17,25 @@ from rich.text import Text
 from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
 from ett_service.cli.record.import_delivery import Delivery, Tally
+from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
-from ett_service.importers.importer import ImportedRun, Importer, Report
+from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.telemetry import goodput
 
-FORMATS: Mapping[str, tuple[str, Importer]] = {
-    "goodput": ("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
-    "mlperf": ("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+
+class Format(NamedTuple):
+    """A format of logs."""
+
+    summary: str
+    read: Callable[..., tuple[Iterator[ImportedRun], Report]]  #: an importer
+    options: tuple[str, ...] = ()  #: keywords that it takes beyond paths and job; see OPTIONS
+
+
+FORMATS: Mapping[str, Format] = {
+    "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
+    "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
 }
-"""What each format is, and the function that reads it."""
 
 _PATIENCE_S = 1.0
 
@@ -44,8 +54,9 @@ def _import(args: Namespace) -> None:
     Raises:
         Failure: where nothing could be read, or a run could not be imported as it is.
     """
-    _, read = FORMATS[args.format]
-    runs, report = read(args.paths, args.job)
+    form = FORMATS[args.format]
+    keywords = {name: getattr(args, name) for name in form.options}
+    runs, report = form.read(args.paths, args.job, **keywords)
     tally = Tally()
     with _progress(report, tally):
         if args.dry_run:
@@ -146,11 +157,11 @@ VERB = Verb(
     acts_dest="format",
     acts={
         name: Verb(
-            summary=summary,
-            description=f"Import {summary}.",
-            options=(_options, server, add_json),
+            summary=form.summary,
+            description=f"Import {form.summary}.",
+            options=(_options, *(OPTIONS[option] for option in form.options), server, add_json),
             run=_import,
         )
-        for name, (summary, _) in FORMATS.items()
+        for name, form in FORMATS.items()
     },
 )
