@@ -2,10 +2,11 @@
 
 import gzip
 import os
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ from ett_service.importers.importer import Report
 
 _LONGEST_LINE: Final = 1 << 20
 _GZIP: Final = b"\x1f\x8b"
+_PASSED_ON: Final = ("/dev/fd/", "/dev/stdin", "/proc/")  #: pipes that a shell has opened
 
 
 class Unreadable(EttError):
@@ -70,20 +72,21 @@ def lines_of(path: Path) -> Iterator[Line]:
     """Yield the lines of a file; what is no text may be one without end and comes in pieces.
 
     Raises:
-        Unreadable: where the file cannot be opened, or its gzip data is truncated or damaged.
+        Unreadable: as :func:`pieces_of` does.
     """
     for number, piece in pieces_of(path):
         yield Line(number, piece.decode("utf-8", "replace"), piece.endswith(b"\n"))
 
 
 def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file as bytes with their numbers, in pieces of at most 1 MiB.
+    """Yield the number of each line, from 1, and its bytes; a very long one comes in pieces.
 
-    Raises what :func:`lines_of` does.
+    Raises:
+        Unreadable: where the file cannot be opened, or its gzip data is truncated or damaged.
     """
     number = 1
     try:
-        with path.open("rb") as raw:
+        with _opened(path) as raw:
             if raw.peek(2)[:2] == _GZIP:
                 with gzip.GzipFile(fileobj=raw) as file:
                     for number, piece in _pieces(file):
@@ -94,6 +97,16 @@ def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:
         raise Unreadable(f"the gzip data is truncated or damaged after line {number}") from None
     except OSError as error:
         raise Unreadable(error.strerror or "cannot be read") from None
+
+
+def _opened(path: Path) -> BufferedReader:
+    """Open a file; one whose other end nobody holds would be waited for without end."""
+    mode = path.stat().st_mode
+    if stat.S_ISFIFO(mode) and not str(path).startswith(_PASSED_ON):
+        raise Unreadable("is a FIFO, not a file: import a file that holds its content")
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISFIFO(mode)):
+        raise Unreadable("is a device or a socket, not a file")
+    return path.open("rb")
 
 
 def _pieces(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:

@@ -46,6 +46,23 @@ def test_what_cannot_be_opened_is_unreadable(tmp_path: Path) -> None:
         list(lines_of(tmp_path))
 
 
+def test_what_would_never_end_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, kind in ((tmp_path / "pipe", "is a FIFO"), (Path("/dev/zero"), "is a device")):
+        with pytest.raises(Unreadable, match=kind):
+            list(lines_of(path))
+
+
+def test_a_pipe_that_a_shell_passes_on_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"one\n")
+    os.close(writing)
+    lines = list(lines_of(Path(f"/dev/fd/{reading}")))
+    os.close(reading)
+
+    assert [line.text for line in lines] == ["one\n"]
+
+
 def test_folders_are_searched_for_names_that_fit(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "empty").mkdir()

@@ -10,6 +10,7 @@ from typing import Any
 from ett_service.cli.output import NONE, percent, shown, write_line
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.cli.record.import_delivery import Tally, decoded
+from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.tables import write_cells
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import rfc3339
@@ -93,7 +94,9 @@ def _audit(args: Namespace) -> Answer:
     name = args.format or recognised(args.paths)
     if name not in FORMATS:
         raise Failure("the format of these files is not recognised", "Name it with --format.")
-    runs, report = FORMATS[name][1](args.paths, args.job)
+    form = FORMATS[name]
+    keywords = {option: getattr(args, option) for option in form.options}
+    runs, report = form.read(args.paths, args.job, **keywords)
     tally, jobs = Tally(), dict[str, Job]()
     for run in runs:
         if tally.take(run):
@@ -242,7 +245,7 @@ def _write_records(of: JobAudit, job: Job) -> None:
 VERB = Verb(
     description="Show what every published definition makes of the same log, which records each "
     "ignores, and which ETT% rests on. Nothing is sent.",
-    options=(_options,),
+    options=(_options, *OPTIONS.values()),
     run=_audit,
     write=_write,
     as_json=_as_json,
