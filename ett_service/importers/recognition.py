@@ -21,6 +21,10 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
             rb'_(?:start|end)_time"\s*:'
         ),
     ),
+    (
+        "one-logger",
+        re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:'),
+    ),
 )
 """What only a file of the format holds; the first that matches is it."""
 

@@ -1,7 +1,7 @@
 """Points of progress, thinned out until they are not too many to send."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -32,3 +32,44 @@ def _kept(instants_us: Sequence[int], apart_us: int) -> Iterator[int]:
         if is_due or instants_us[place + 1] - at_us >= apart_us:
             yield place
             kept_us = at_us
+
+
+class Thinner(Generic[T]):
+    """Points that come one by one, in the order of their instants or nearly, thinned as they come.
+
+    A point is made only if it is kept. What lies between two kept ones is steady.
+    """
+
+    def __init__(self) -> None:
+        self._points: list[T] = []
+        self._instants_us: list[int] = []
+        self._held: tuple[int, Callable[[], T]] | None = None
+        self._last_us: int | None = None
+
+    def add(self, at_us: int, make: Callable[[], T]) -> None:
+        """Keep a point, or hold it until the next shows whether it is needed."""
+        last_us, kept_us = self._last_us, self._instants_us[-1] if self._instants_us else None
+        self._last_us = at_us
+        if kept_us is not None and last_us is not None and last_us <= at_us < kept_us + _APART_US:
+            self._held = at_us, make
+            return
+        if last_us is not None and not last_us <= at_us < last_us + _APART_US:
+            self._keep_held()
+        self._held = None
+        self._keep(at_us, make)
+
+    def points(self) -> list[T]:
+        """Return what is kept, the last point included."""
+        self._keep_held()
+        by_instant = sorted(range(len(self._points)), key=self._instants_us.__getitem__)
+        instants_us = [self._instants_us[place] for place in by_instant]
+        return thinned([self._points[place] for place in by_instant], instants_us)
+
+    def _keep_held(self) -> None:
+        if self._held is not None:
+            self._keep(*self._held)
+            self._held = None
+
+    def _keep(self, at_us: int, make: Callable[[], T]) -> None:
+        self._points.append(make())
+        self._instants_us.append(at_us)
