@@ -21,6 +21,7 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
             rb'_(?:start|end)_time"\s*:'
         ),
     ),
+    ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
     (
         "one-logger",
         re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:'),

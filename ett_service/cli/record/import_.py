@@ -21,7 +21,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.telemetry import goodput, one_logger
+from ett_service.importers.telemetry import goodput, nvrx, one_logger
 
 
 class Format(NamedTuple):
@@ -35,6 +35,7 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+    "nvrx": Format("cycle files and launcher logs of NVRx", nvrx.read),
     "one-logger": Format("files of nv-one-logger's JSON exporter", one_logger.read),
 }
 
