@@ -21,6 +21,10 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
             rb'_(?:start|end)_time"\s*:'
         ),
     ),
+    (
+        "dlrover",
+        re.compile(rb'\] ?\[(?:BEGIN|END|INSTANT)\] ?\{|"event_type": ?"(?:BEGIN|INSTANT)"'),
+    ),
     ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
     (
         "one-logger",

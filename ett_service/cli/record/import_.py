@@ -21,7 +21,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.telemetry import goodput, nvrx, one_logger
+from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
 
 
 class Format(NamedTuple):
@@ -33,6 +33,7 @@ class Format(NamedTuple):
 
 
 FORMATS: Mapping[str, Format] = {
+    "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "nvrx": Format("cycle files and launcher logs of NVRx", nvrx.read),
