@@ -30,6 +30,10 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
         "one-logger",
         re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:'),
     ),
+    (
+        "otlp",
+        re.compile(rb'"resourceSpans"\s*:|^(?:\0...)?(?:\n.{1,5}\n|\x28\xb5\x2f\xfd)', re.DOTALL),
+    ),
 )
 """What only a file of the format holds; the first that matches is it."""
 

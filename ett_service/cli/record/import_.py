@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
+from ett_service.cli.record import otlp_files
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
@@ -38,6 +39,7 @@ FORMATS: Mapping[str, Format] = {
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "nvrx": Format("cycle files and launcher logs of NVRx", nvrx.read),
     "one-logger": Format("files of nv-one-logger's JSON exporter", one_logger.read),
+    "otlp": Format("files of OTLP traces (JSON lines or protobuf)", otlp_files.read),
 }
 
 _PATIENCE_S = 1.0
