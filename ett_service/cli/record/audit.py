@@ -91,8 +91,8 @@ def _audit(args: Namespace) -> Answer:
     Raises:
         Failure: where the format is not recognised, or nothing can be read.
     """
-    name = args.format or recognised(args.paths)
-    if name not in FORMATS:
+    name: str | None = args.format or recognised(args.paths)
+    if name is None:
         raise Failure("the format of these files is not recognised", "Name it with --format.")
     form = FORMATS[name]
     keywords = {option: getattr(args, option) for option in form.options}

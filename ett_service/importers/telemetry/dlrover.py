@@ -183,7 +183,10 @@ def _record(piece: bytes, line: int, times: LocalTimes) -> _Record | None:
     found = None if text.startswith("{") else _LINE.match(text)
     try:
         if found is not None:
-            members = {**found.groupdict(), "content": _CONTENT.decode(found["content"])}
+            members: dict[str, Any] = {
+                **found.groupdict(),
+                "content": _CONTENT.decode(found["content"]),
+            }
         else:
             event = _EVENT.decode(text)
             members = {**msgspec.structs.asdict(event), "pid": str(event.pid)}

@@ -45,12 +45,6 @@ class Life:
     steps: list[Step] = field(default_factory=list)
     end: Mark | None = None
 
-    @property
-    def first_us(self) -> int:
-        """The first instant that it names."""
-        firsts = [self.begin] if self.begin else [*self.marks[:1], *self.steps[:1]]
-        return min(each.at_us for each in firsts)
-
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of entries and folders of them; with *job*, all are of that one."""

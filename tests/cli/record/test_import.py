@@ -150,21 +150,20 @@ def test_an_unknown_format_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
     assert "mlperf" in capsys.readouterr().err
 
 
-def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart(
-    tmp_path: Path,
-) -> None:
-    slow = tmp_path / "result_0.txt"
-    os.mkfifo(slow)
+def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart() -> None:
+    slow, writing = os.pipe()
     terminal, stderr = pty.openpty()
     command = "import sys; from ett_service.cli.main import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen(
-        [sys.executable, "-c", command, "import", "mlperf", "--dry-run", str(slow)],
+        [sys.executable, "-c", command, "import", "mlperf", "--dry-run", f"/dev/fd/{slow}"],
         stdout=subprocess.PIPE,
         stderr=stderr,
+        pass_fds=[slow],
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
     ) as importing:
         os.close(stderr)
-        with slow.open("w") as log:
+        os.close(slow)
+        with os.fdopen(writing, "w") as log:
             log.write("\n".join(RUN[:8]) + "\n")
             log.flush()
             shown = read_until(terminal, b"7 records")

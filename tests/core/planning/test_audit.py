@@ -1,5 +1,7 @@
 """The auditor: definitions side by side, what each ignores, and what ETT% rests on."""
 
+from typing import Any
+
 from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
@@ -15,7 +17,7 @@ from ett_service.core.words import Outcome, Phase
 S = 1_000_000
 
 
-def at(kind: type[Event], second: int, attempt: int = 0, **members: object) -> Event:
+def at(kind: type[Event], second: int, attempt: int = 0, **members: Any) -> Event:
     name = f"{kind.__name__}-{second}-{attempt}-{sorted(map(str, members.items()))}"
     return kind(id=name, at=second * S, attempt=attempt, **members)
 

@@ -1,0 +1,95 @@
+"""How fast importers read, beside a bare pass that splits the same lines.
+
+Each format has a generator of lines and a function that reads a file of them. The bare pass reads
+the file as text, and splits each line. Both are run in turns, and their processor time is taken.
+Events are made, not sent.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import telemetry_lines
+from ett_service.cli.record import otlp_files
+from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
+
+GOAL_LINES_S = 50_000
+GOAL_RATIO = 0.3
+
+Read = Callable[[list[Path]], tuple[Iterator[ImportedRun], Report]]
+
+
+class Format(NamedTuple):
+    """What is read, and how a bare pass splits it."""
+
+    lines: Callable[[int], Iterable[str]]  #: about as many lines as it is asked for
+    read: Read
+    delimiter: str | None = None  #: None: blanks
+
+
+FORMATS: dict[str, Format] = {
+    "dlrover": Format(telemetry_lines.dlrover_lines, partial(dlrover.read, zone=UTC)),
+    "goodput": Format(telemetry_lines.goodput_lines, goodput.read),
+    "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
+    "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, ","),
+    "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, ","),
+}
+"""By name; a line for each format."""
+
+
+def read_seconds(form: Format, path: Path) -> float:
+    """Return how long it takes to make all events."""
+    began = time.process_time()
+    runs, _ = form.read([path])
+    events = sum(len(run.facts) for run in runs)
+    taken = time.process_time() - began
+    assert events > 0
+    return taken
+
+
+def bare_seconds(form: Format, path: Path) -> float:
+    """Return how long it takes to split all lines."""
+    began = time.process_time()
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            line.split(form.delimiter)
+    return time.process_time() - began
+
+
+def measured(form: Format, lines: int, rounds: int) -> tuple[float, float]:
+    """Return lines a second, and the ratio to the bare pass, of the middle of some rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.txt"
+        path.write_text("".join(f"{line}\n" for line in form.lines(lines)), "utf-8")
+        count = sum(1 for _ in path.open(encoding="utf-8"))
+        taken = [(read_seconds(form, path), bare_seconds(form, path)) for _ in range(rounds)]
+    rate = count / statistics.median(read for read, _ in taken)
+    return rate, statistics.median(bare / read for read, bare in taken)
+
+
+def main() -> int:
+    """Print lines a second and the ratio of each format; 1 where one misses a goal."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("formats", nargs="*", help=f"of {', '.join(FORMATS)} (default: all)")
+    parser.add_argument("--lines", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    missed = False
+    for name in args.formats or FORMATS:
+        rate, ratio = measured(FORMATS[name], args.lines, args.rounds)
+        print(f"{name:12} {rate:9,.0f} lines a second, {ratio:.2f} of a bare pass", flush=True)
+        missed |= rate < GOAL_LINES_S or ratio < GOAL_RATIO
+    print(f"at least {GOAL_LINES_S:,} lines a second and {GOAL_RATIO}")
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
