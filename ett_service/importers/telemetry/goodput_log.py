@@ -26,8 +26,16 @@ DENSE: Final = 6
 """Of a new life so many steps are kept whatever lies between them."""
 
 
+class StepEntry(msgspec.Struct):
+    """What is read of nearly all entries."""
+
+    job_name: str = ""
+    step_count: float | None = None
+    step_start_time: float | None = None
+
+
 class Entry(msgspec.Struct):
-    """What is read of an entry; at most one of its instants is there."""
+    """What is read of any entry; at most one of its instants is there."""
 
     job_name: str = ""
     step_count: float | None = None
@@ -96,9 +104,8 @@ class Steps:
 
     def __init__(self) -> None:
         self._kept = (array("q"), array("q"), array("q"), array("q"))
-        self._last: Step | None = None
-        self._pending = False
-        self._kept_us = 0
+        self._last = self._last_us = self._kept_us = 0
+        self._held: tuple[int, int, int, int] | None = None
         self._dense = DENSE
 
     def __iter__(self) -> Iterator[Step]:
@@ -109,19 +116,18 @@ class Steps:
         self._flush()
         return len(self._kept[0])
 
-    def add(self, step: Step) -> None:
+    def add(self, at_us: int, number: int, line: int, waited_us: int) -> None:
         """Keep a step, or hold it until the next one shows whether it is needed."""
-        last = self._last
-        if last is not None:
-            steady = step.number == last.number + 1 and step.at_us - last.at_us >= 0
-            if not steady:
-                self.interrupt()
-            elif self._dense == 0 and step.at_us - self._kept_us < _APART_US:
-                self._last, self._pending = step, True
-                return
-            elif step.at_us - last.at_us >= _APART_US:
-                self._flush()
-        self._keep(step)
+        gap_us = at_us - self._last_us
+        if number != self._last + 1 or gap_us < 0:
+            self.interrupt()
+        elif self._dense == 0 and at_us - self._kept_us < _APART_US:
+            self._last, self._last_us = number, at_us
+            self._held = at_us, number, line, waited_us
+            return
+        elif gap_us >= _APART_US:
+            self._flush()
+        self._keep((at_us, number, line, waited_us))
 
     def interrupt(self) -> None:
         """Keep what is held: what follows may be another life."""
@@ -129,13 +135,14 @@ class Steps:
         self._dense = DENSE
 
     def _flush(self) -> None:
-        if self._pending and self._last is not None:
-            self._keep(self._last)
+        if self._held is not None:
+            self._keep(self._held)
 
-    def _keep(self, step: Step) -> None:
+    def _keep(self, step: tuple[int, int, int, int]) -> None:
         for column, value in zip(self._kept, step, strict=True):
             column.append(value)
-        self._last, self._pending, self._kept_us = step, False, step.at_us
+        self._last_us, self._last, *_ = step
+        self._held, self._kept_us = None, self._last_us
         self._dense = max(0, self._dense - 1)
 
 
@@ -159,13 +166,13 @@ def read_log(path: Path, report: Report) -> dict[str, JobLog]:
         Unreadable: where it cannot be read to its end.
     """
     logs: dict[str, JobLog] = {}
-    for line, outer in json_objects(path, report, msgspec.json.Decoder(Entry).decode):
-        entry = outer.jsonPayload or outer
+    for line, read in json_objects(path, report, _decode):
+        entry = read if isinstance(read, StepEntry) else read.jsonPayload or read
         log = logs.get(entry.job_name)
         if log is None:
             log = logs[entry.job_name] = JobLog(entry.job_name)
         try:
-            is_entry = _add(log, entry, line)
+            is_entry = _add_step(log, entry, line) or _add(log, entry, line)
         except ValueError as error:
             report.skip(path, line, str(error))
             continue
@@ -176,13 +183,29 @@ def read_log(path: Path, report: Report) -> dict[str, JobLog]:
     return logs
 
 
-def _add(log: JobLog, entry: Entry, line: int) -> bool:
+_decode_step = msgspec.json.Decoder(StepEntry).decode
+_decode_any = msgspec.json.Decoder(Entry).decode
+
+
+def _decode(text: bytes) -> StepEntry | Entry:
+    entry = _decode_step(text)
+    return _decode_any(text) if entry.step_start_time is None else entry
+
+
+def _add_step(log: JobLog, entry: StepEntry | Entry, line: int) -> bool:
+    """Raises ``ValueError`` for what is no instant or no count."""
+    if entry.step_start_time is None:
+        return False
+    at_us = _instant(log, entry.step_start_time, line)
+    log.steps.add(at_us, _count(entry.step_count), line, log.waited_us)
+    log.has_step = True
+    return True
+
+
+def _add(log: JobLog, entry: StepEntry | Entry, line: int) -> bool:
     """Keep an entry; False where it is of no known kind. Raises ``ValueError`` for no instant."""
-    if entry.step_start_time is not None:
-        at_us = _instant(log, entry.step_start_time, line)
-        log.steps.add(Step(at_us, _count(entry.step_count), line, log.waited_us))
-        log.has_step = True
-        return True
+    if isinstance(entry, StepEntry):
+        return False
     if entry.event_type == _SAVE or entry.event_type in _RESTORES:
         mark = _checkpoint(log, entry, line)
         if mark is not None:

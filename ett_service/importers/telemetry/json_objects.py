@@ -12,6 +12,7 @@ from ett_service.importers.importer import Report
 T = TypeVar("T")
 
 _LONGEST_BLOCK = 1 << 20
+_NO_END = "an object without an end"
 _BETWEEN = frozenset({b"", b"[", b"]", b","})
 
 
@@ -27,9 +28,11 @@ def json_objects(
     """
     for line, text in _texts(path, report):
         try:
-            yield line, decode(text)
+            record = decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             report.skip(path, line, _why(error))
+            continue
+        yield line, record
 
 
 def _why(error: Exception) -> str:
@@ -38,27 +41,51 @@ def _why(error: Exception) -> str:
     return "no whole JSON object"
 
 
+class _Block:
+    """The lines of an object from a lone brace to its like, which is indented alike."""
+
+    def __init__(self, began: int, first: bytes) -> None:
+        self.began = began
+        self._indent = _indent(first)
+        self._lines = [first]
+        self._size = len(first)
+
+    def add(self, piece: bytes) -> bool:
+        """Add a line; True where it is the last one."""
+        self._lines.append(piece)
+        self._size += len(piece)
+        return piece.strip()[:1] == b"}" and _indent(piece) == self._indent
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether no object is as long as this."""
+        return self._size > _LONGEST_BLOCK
+
+    @property
+    def text(self) -> bytes:
+        """The object."""
+        return b"".join(self._lines).strip().rstrip(b",")
+
+
 def _texts(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
     """Yield the text of each object: a line, or several from a lone brace to its like."""
-    block: list[bytes] = []
-    began = indent = size = 0
+    block: _Block | None = None
     for number, piece in pieces_of(path):
-        text = piece.strip()
-        if block:
-            block.append(piece)
-            size += len(piece)
-            if text[:1] == b"}" and _indent(piece) == indent:
-                yield began, b"".join(block).strip().rstrip(b",")
-                block = []
-            elif size > _LONGEST_BLOCK:
-                report.skip(path, began, "an object without an end")
-                block = []
-        elif text == b"{":
-            block, began, indent, size = [piece], number, _indent(piece), len(piece)
+        if block is not None:
+            if block.add(piece):
+                yield block.began, block.text
+                block = None
+            elif block.is_endless:
+                report.skip(path, block.began, _NO_END)
+                block = None
+        elif piece[:1] == b"{" and piece[-2:] == b"}\n":
+            yield number, piece
+        elif (text := piece.strip()) == b"{":
+            block = _Block(number, piece)
         elif text not in _BETWEEN:
             yield number, text.rstrip(b",")
-    if block:
-        report.skip(path, began, "an object without an end")
+    if block is not None:
+        report.skip(path, block.began, _NO_END)
 
 
 def _indent(piece: bytes) -> int:

@@ -4,6 +4,7 @@ A file is one life of one rank: an application span, spans inside it, and what i
 one session are attempts of one job, each a launch named by the start of its application.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,11 +51,12 @@ STAGES: Final[Mapping[str, tuple[str, str]]] = {
 _APPLICATION, _ITERATION, _LOADING = "application", "training_single_iteration", "data_loading"
 _IGNORED: Final = frozenset(
     {
-        _ITERATION, _LOADING, "validation_single_iteration", "TESTING_SINGLE_ITERATION",
+        "validation_single_iteration", "TESTING_SINGLE_ITERATION",
         "testing_single_iteration", "model_forward", "model_backward", "zero_grad",
         "optimizer_update",
     }
 )  # fmt: skip
+_BRIEF = re.compile(rb'"name": ?"(?:training_single_iteration|data_loading)"')
 _LAST_MS: Final = 100_000_000_000_000
 _FIRST_MS: Final = 946_684_800_000
 _MOST: Final = 2**53 - 1
@@ -71,8 +73,30 @@ class Happening(msgspec.Struct):
     attributes: Attributes = {}
 
 
+class Stamp(msgspec.Struct, frozen=True):
+    """The attributes that every event and every whole span has."""
+
+    timestamp_msec: float | None = None
+    duration_msec: float | None = None
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The end of a span."""
+
+    attributes: Stamp = Stamp()
+
+
+class Brief(msgspec.Struct):
+    """What is read of an iteration, and of its wait for data: nearly all lines."""
+
+    type: str
+    name: str = ""
+    attributes: Stamp = Stamp()
+    stop_event: Stop = Stop()
+
+
 class Record(msgspec.Struct):
-    """A line."""
+    """Any other line."""
 
     type: str
     id: str = ""
@@ -119,7 +143,7 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
     for path in files_under(paths, RECORDS, report):
         life = _Life(report, path)
         try:
-            for line, record in json_objects(path, report, msgspec.json.Decoder(Record).decode):
+            for line, record in json_objects(path, report, _decode):
                 _take(life, record, line)
         except Unreadable as error:
             report.miss(path, str(error))
@@ -131,9 +155,22 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
         yield _imported(life, job)
 
 
-def _take(life: _Life, record: Record, line: int) -> None:
+_decode_brief = msgspec.json.Decoder(Brief).decode
+_decode_any = msgspec.json.Decoder(Record).decode
+
+
+def _decode(text: bytes) -> Brief | Record:
+    if _BRIEF.search(text) is None:
+        return _decode_any(text)
+    return _decode_brief(text)
+
+
+def _take(life: _Life, record: Brief | Record, line: int) -> None:
     try:
-        is_known = _READERS.get(record.type, _unknown)(life, record, line)
+        if isinstance(record, Brief):
+            is_known = _taken_briefly(life, record, line)
+        else:
+            is_known = _READERS.get(record.type, _unknown)(life, record, line)
     except ValueError as error:
         life.report.skip(life.path, line, str(error))
         return
@@ -147,9 +184,25 @@ def _unknown(_life: _Life, _record: Record, _line: int) -> bool:
     return False
 
 
+def _taken_briefly(life: _Life, record: Brief, line: int) -> bool:
+    if record.type == "start":
+        return True
+    if record.name == _ITERATION:
+        at_us = _microseconds(record.stop_event.attributes.timestamp_msec)
+        life.iterations_done += 1
+        step = life.first_step + life.iterations_done
+        life.iterations.add(at_us, partial(_progress, at_us, line, step, life.waited_s))
+    elif record.name == _LOADING:
+        life.waited_s += max(0.0, record.attributes.duration_msec or 0.0) / 1000
+    return record.type in ("complete", "stop")
+
+
 def _instant(happening: Happening | None) -> int:
     """Return microseconds. Raises ``ValueError`` where there is no instant."""
-    ms = happening.attributes.get("timestamp_msec") if happening else None
+    return _microseconds(happening.attributes.get("timestamp_msec") if happening else None)
+
+
+def _microseconds(ms: object) -> int:
     if isinstance(ms, bool) or not isinstance(ms, int | float) or not _FIRST_MS <= ms <= _LAST_MS:
         raise ValueError("no timestamp_msec in milliseconds since 1970")
     return round(ms * 1000)
@@ -185,13 +238,6 @@ def _stopped(life: _Life, record: Record, line: int) -> bool:
     elif record.name in STAGES:
         phase, stage = STAGES[record.name]
         life.say("phase_ended", at_us, line, phase=phase, stage=stage)
-    elif record.name == _ITERATION:
-        life.iterations_done += 1
-        step = life.first_step + life.iterations_done
-        life.iterations.add(at_us, partial(_progress, at_us, line, step, life.waited_s))
-    elif record.name == _LOADING:
-        ms = record.attributes.get("duration_msec")
-        life.waited_s += ms / 1000 if isinstance(ms, int | float) and ms > 0 else 0.0
     elif record.name not in _IGNORED:
         return _custom(life, record, "phase_ended", at_us, line)
     return True
