@@ -25,6 +25,8 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
         "dlrover",
         re.compile(rb'\] ?\[(?:BEGIN|END|INSTANT)\] ?\{|"event_type": ?"(?:BEGIN|INSTANT)"'),
     ),
+    ("mlflow", re.compile(rb"^SQLite format 3\0|^lifecycle_stage: ", re.MULTILINE)),
+    ("wandb", re.compile(rb"\A:W&B")),
     ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
     (
         "one-logger",

@@ -12,7 +12,7 @@ _APART_US: Final = 10_000_000
 
 
 def thinned(points: Sequence[T], instants_us: Sequence[int], most: int = MOST_POINTS) -> list[T]:
-    """Keep the first point, the last, and those at least 10 s apart; further where they are many.
+    """Keep the first two points, the last, and those 10 s apart; further where they are many.
 
     Instants rise. A point is also kept where the next one comes 10 s or more after it.
     """
@@ -28,7 +28,7 @@ def _kept(instants_us: Sequence[int], apart_us: int) -> Iterator[int]:
     last = len(instants_us) - 1
     kept_us = None
     for place, at_us in enumerate(instants_us):
-        is_due = kept_us is None or at_us - kept_us >= apart_us or place == last
+        is_due = kept_us is None or at_us - kept_us >= apart_us or place in (1, last)
         if is_due or instants_us[place + 1] - at_us >= apart_us:
             yield place
             kept_us = at_us
@@ -48,15 +48,16 @@ class Thinner(Generic[T]):
 
     def add(self, at_us: int, make: Callable[[], T]) -> None:
         """Keep a point, or hold it until the next shows whether it is needed."""
-        last_us, kept_us = self._last_us, self._instants_us[-1] if self._instants_us else None
-        self._last_us = at_us
-        if kept_us is not None and last_us is not None and last_us <= at_us < kept_us + _APART_US:
+        last_us, self._last_us = self._last_us, at_us
+        if last_us is None or len(self._instants_us) == 1:
+            self._keep(at_us, make)
+        elif last_us <= at_us < self._instants_us[-1] + _APART_US:
             self._held = at_us, make
-            return
-        if last_us is not None and not last_us <= at_us < last_us + _APART_US:
-            self._keep_held()
-        self._held = None
-        self._keep(at_us, make)
+        else:
+            if not last_us <= at_us < last_us + _APART_US:
+                self._keep_held()
+            self._held = None
+            self._keep(at_us, make)
 
     def points(self) -> list[T]:
         """Return what is kept, the last point included."""

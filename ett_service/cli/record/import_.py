@@ -22,7 +22,7 @@ from ett_service.cli.record.import_options import OPTIONS
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
+from ett_service.importers.telemetry import dlrover, goodput, mlflow, nvrx, one_logger, wandb
 
 
 class Format(NamedTuple):
@@ -36,10 +36,12 @@ class Format(NamedTuple):
 FORMATS: Mapping[str, Format] = {
     "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
+    "mlflow": Format("runs of a local MLflow store (mlruns or SQLite)", mlflow.read),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
     "nvrx": Format("cycle files and launcher logs of NVRx", nvrx.read),
     "one-logger": Format("files of nv-one-logger's JSON exporter", one_logger.read),
     "otlp": Format("files of OTLP traces (JSON lines or protobuf)", otlp_files.read),
+    "wandb": Format("offline runs of Weights & Biases (run-*.wandb)", wandb.read),
 }
 
 _PATIENCE_S = 1.0

@@ -12,8 +12,7 @@ from ett_service.importers.importer import Report
 T = TypeVar("T")
 
 _LONGEST_BLOCK = 1 << 20
-_NO_END = "an object without an end"
-_BETWEEN = frozenset({b"", b"[", b"]", b","})
+_BETWEEN = frozenset({b"", b"[", b"]"})
 
 
 def json_objects(
@@ -41,51 +40,35 @@ def _why(error: Exception) -> str:
     return "no whole JSON object"
 
 
-class _Block:
-    """The lines of an object from a lone brace to its like, which is indented alike."""
-
-    def __init__(self, began: int, first: bytes) -> None:
-        self.began = began
-        self._indent = _indent(first)
-        self._lines = [first]
-        self._size = len(first)
-
-    def add(self, piece: bytes) -> bool:
-        """Add a line; True where it is the last one."""
-        self._lines.append(piece)
-        self._size += len(piece)
-        return piece.strip()[:1] == b"}" and _indent(piece) == self._indent
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether no object is as long as this."""
-        return self._size > _LONGEST_BLOCK
-
-    @property
-    def text(self) -> bytes:
-        """The object."""
-        return b"".join(self._lines).strip().rstrip(b",")
-
-
 def _texts(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
     """Yield the text of each object: a line, or several from a lone brace to its like."""
-    block: _Block | None = None
-    for number, piece in pieces_of(path):
-        if block is not None:
-            if block.add(piece):
-                yield block.began, block.text
-                block = None
-            elif block.is_endless:
-                report.skip(path, block.began, _NO_END)
-                block = None
-        elif piece[:1] == b"{" and piece[-2:] == b"}\n":
+    pieces = pieces_of(path)
+    for number, piece in pieces:
+        if piece[:1] == b"{" and piece[-2:] == b"}\n":
             yield number, piece
-        elif (text := piece.strip()) == b"{":
-            block = _Block(number, piece)
+            continue
+        text = piece.strip().rstrip(b",")
+        if text == b"{":
+            block = _block(piece, pieces)
+            if block is None:
+                report.skip(path, number, "an object without an end")
+            else:
+                yield number, block
         elif text not in _BETWEEN:
-            yield number, text.rstrip(b",")
-    if block is not None:
-        report.skip(path, block.began, _NO_END)
+            yield number, text
+
+
+def _block(first: bytes, pieces: Iterator[tuple[int, bytes]]) -> bytes | None:
+    """Read on to the brace that is indented like the *first*; None where there is none."""
+    lines, size, indent = [first], len(first), _indent(first)
+    for _, piece in pieces:
+        lines.append(piece)
+        size += len(piece)
+        if piece.strip()[:1] == b"}" and _indent(piece) == indent:
+            return b"".join(lines).strip().rstrip(b",")
+        if size > _LONGEST_BLOCK:
+            break
+    return None
 
 
 def _indent(piece: bytes) -> int:

@@ -137,7 +137,7 @@ def test_iterations_are_progress_where_no_update_is(tmp_path: Path) -> None:
     done = [(sent["step"], sent["at"][14:19]) for sent in events if sent["type"] == "progress"]
 
     assert report.records == 202
-    assert done[:3] == [(5, "20:10"), (6, "20:11"), (16, "20:21")]
+    assert done[:4] == [(5, "20:10"), (6, "20:11"), (7, "20:12"), (17, "20:22")]
     assert done[-1] == (105, "21:50")
     assert [s.get("attributes") for s in events if s["type"] == "progress"][-1] == {
         "data_wait_seconds": pytest.approx(10)
