@@ -16,10 +16,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import log_lines, slurm_lines
+from benchmarks import log_lines, slurm_lines, telemetry_lines
+from ett_service.cli.record import otlp_files
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
 from ett_service.importers.slurm import sacct
+from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
 
 GOAL_LINES_S = 50_000
 GOAL_RATIO = 0.3
@@ -52,6 +54,8 @@ FORMATS: dict[str, Format] = {
         partial(table.read_csv, mapping=table.Mapping(EXAMPLES / "job-table.yaml")),
         ",",
     ),
+    "dlrover": Format(telemetry_lines.dlrover_lines, partial(dlrover.read, zone=UTC)),
+    "goodput": Format(telemetry_lines.goodput_lines, goodput.read),
     "log": Format(
         partial(first, log_lines.plain_lines),
         partial(
@@ -65,6 +69,9 @@ FORMATS: dict[str, Format] = {
         partial(first, log_lines.megatron_lines),
         partial(megatron.read, zone=UTC),
     ),
+    "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
+    "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, ","),
+    "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, ","),
     "sacct": Format(slurm_lines.sacct_lines, sacct.read, "|"),
     "sacct-old": Format(slurm_lines.old_sacct_lines, sacct.read, "|"),
     "sacct-wide": Format(slurm_lines.wide_sacct_lines, sacct.read, "|"),

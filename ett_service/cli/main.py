@@ -75,6 +75,7 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "migrate": Entry("migrate the database to the latest schema", "operations.database", "MIGRATE"),
     "import": Entry("import logs of other programs as events", "record.import_"),
     "watch": Entry("record what a scheduler knows of its jobs", "record.watch"),
+    "audit": Entry("compare what published definitions make of a log", "record.audit"),
     "jobs": Entry("list, correct and delete jobs", "jobs", "JOBS"),
     "job": Entry("show the ledger of a job", "jobs", "JOB"),
     "markers": Entry("record deploys, launches and maintenance", "record.markers"),

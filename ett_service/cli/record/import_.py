@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ett_service.cli.arguments import server
 from ett_service.cli.output import shown, write_json, write_line
+from ett_service.cli.record import otlp_files
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked
 from ett_service.cli.verb import Failure, Verb, add_json
@@ -23,6 +24,7 @@ from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
 from ett_service.importers.slurm import sacct
+from ett_service.importers.telemetry import dlrover, goodput, mlflow, nvrx, one_logger, wandb
 
 
 class Format(NamedTuple):
@@ -35,11 +37,17 @@ class Format(NamedTuple):
 
 FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV files, by a mapping", table.read_csv, ("mapping", "zone")),
+    "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
+    "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
     "log": Format("any log, by a profile of patterns", profiled_log.read, ("profile", "zone")),
     "megatron": Format(
         "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)
     ),
+    "mlflow": Format("runs of a local MLflow store (mlruns or SQLite)", mlflow.read),
     "mlperf": Format("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
+    "nvrx": Format("cycle files and launcher logs of NVRx", nvrx.read),
+    "one-logger": Format("files of nv-one-logger's JSON exporter", one_logger.read),
+    "otlp": Format("files of OTLP traces (JSON lines or protobuf)", otlp_files.read),
     "parquet": Format("Parquet files, by a mapping", table.read_parquet, ("mapping", "zone")),
     "sacct": Format(
         "Slurm's accounting (sacct -D -P, -p or --json)", sacct.read, ("name", "slurm_zone")
@@ -48,6 +56,7 @@ FORMATS: Mapping[str, Format] = {
     "torchelastic": Format(
         "error files and events of torchrun agents", torchelastic.read, ("zone",)
     ),
+    "wandb": Format("offline runs of Weights & Biases (run-*.wandb)", wandb.read),
 }
 
 _PATIENCE_S = 1.0

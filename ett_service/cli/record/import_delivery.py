@@ -5,7 +5,7 @@ import time
 import uuid
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -15,10 +15,11 @@ from ett_service.cli.remote import exchange, refusal
 from ett_service.cli.verb import Failure, now_us
 from ett_service.client.sending.transport import Response
 from ett_service.importers.importer import Fact, ImportedRun
-from ett_service.ingest.decode import decode
+from ett_service.ingest.decode import Batch, decode
 from ett_service.ingest.wire import Limits
 
 _BATCH = 500
+_PART = 5_000  #: events are checked so many at a time, whatever the size of their run
 _PATIENCE_S = 600.0
 _LONGEST_PAUSE_S = 30.0
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -71,11 +72,21 @@ class Tally:
         }
 
 
+def decoded(run: ImportedRun) -> Iterator[tuple[Sequence[Fact], Batch]]:
+    """Read a run's events as the service does, a part after the other."""
+    for start in range(0, len(run.facts), _PART):
+        facts = run.facts[start : start + _PART]
+        body = json.dumps({"events": [fact.event for fact in facts], "history": True}).encode()
+        yield facts, decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
+
+
 def _refusals(run: ImportedRun) -> list[tuple[Fact, str, str]]:
     """Return what the service refuses of a run by its own rules, before any of it is sent."""
-    body = json.dumps({"events": run.events, "history": True}).encode()
-    batch = decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
-    return [(run.facts[each.index or 0], each.code.value, each.pointer) for each in batch.refusals]
+    return [
+        (facts[each.index or 0], each.code.value, each.pointer)
+        for facts, batch in decoded(run)
+        for each in batch.refusals
+    ]
 
 
 def _reason(run: ImportedRun, fact: Fact, code: str, pointer: str) -> str:

@@ -12,6 +12,7 @@ from ett_service.core.words import Category, Period, Phase
 
 _RESCHEDULING = (Category.RESTART_WAIT, Category.SCHEDULING, Category.HARDWARE_SETUP)
 _IN_STEPS = (Category.EFFECTIVE_TRAINING, Category.RECOMPILE, Category.STALLED)
+_ITERATIONS = (*_IN_STEPS, Category.REPEATED_TRAINING)
 _TRAINING = (Period.TRAINING,)
 
 
@@ -82,6 +83,32 @@ def megascale_rate(ledger: JobLedger) -> tuple[int, int]:
     """
     effective = _us(ledger, [Category.EFFECTIVE_TRAINING], _TRAINING)
     return effective, _us(ledger, Category, [Period.TRAINING, Period.RECOVERING])
+
+
+def one_logger_productive(ledger: JobLedger) -> tuple[int, int]:
+    """Training time that a checkpoint saved, over the time that the application ran.
+
+    As nv-one-logger counts ``productive_train_iterations_sec``: the iterations of a process up to
+    the begin of its last successful save. It publishes no ratio. It sees a process from its start
+    to its end, so the time between attempts is in no part of it, and an iteration that is done
+    again counts again, if it is saved.
+    """
+    saved: dict[int, int] = {}
+    for each in ledger.checkpoints:
+        begin_at = each.saved_at - (each.duration_us or 0)
+        saved[each.number] = max(begin_at, saved.get(each.number, begin_at))
+    productive = sum(
+        max(0, min(segment.end_at, saved[segment.number]) - segment.start_at)
+        for segment in ledger.segments
+        if segment.category in _ITERATIONS and segment.number in saved
+    )
+    ran = sum(
+        us
+        for attempt in ledger.attempts
+        for category, us in attempt.categories_us.items()
+        if category not in _RESCHEDULING
+    )
+    return productive, ran
 
 
 def _us(ledger: JobLedger, categories: Iterable[Category], periods: Iterable[Period]) -> int:

@@ -1,0 +1,70 @@
+"""Which format a file is of, by what its first part holds."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from ett_service.importers.files import Unreadable, pieces_of
+
+_MOST_FILES: Final = 20
+_MOST_LINES: Final = 500
+_MOST_BYTES: Final = 1 << 18
+
+MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
+    ("mlperf", re.compile(rb":::MLLOG ")),
+    (
+        "goodput",
+        re.compile(
+            rb'"(?:step|job|tpu_init|training_prep|data_loading|custom_badput_event)'
+            rb'_(?:start|end)_time"\s*:'
+        ),
+    ),
+    (
+        "dlrover",
+        re.compile(rb'\] ?\[(?:BEGIN|END|INSTANT)\] ?\{|"event_type": ?"(?:BEGIN|INSTANT)"'),
+    ),
+    ("mlflow", re.compile(rb"^SQLite format 3\0|^lifecycle_stage: ", re.MULTILINE)),
+    ("wandb", re.compile(rb"\A:W&B")),
+    ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
+    (
+        "one-logger",
+        re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:'),
+    ),
+    (
+        "otlp",
+        re.compile(rb'"resourceSpans"\s*:|^(?:\0...)?(?:\n.{1,5}\n|\x28\xb5\x2f\xfd)', re.DOTALL),
+    ),
+)
+"""What only a file of the format holds; the first that matches is it."""
+
+
+def recognised(paths: Sequence[Path]) -> str | None:
+    """Return the format of the first file that is of one, looking into the first few; or None."""
+    for path in islice(_files(paths), _MOST_FILES):
+        try:
+            head = _head(path)
+        except Unreadable:
+            continue
+        for name, mark in MARKS:
+            if mark.search(head):
+                return name
+    return None
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from (each for each in sorted(path.rglob("*")) if each.is_file())
+        elif path.is_file():
+            yield path
+
+
+def _head(path: Path) -> bytes:
+    head = bytearray()
+    for _, piece in islice(pieces_of(path), _MOST_LINES):
+        head += piece
+        if len(head) > _MOST_BYTES:
+            break
+    return bytes(head)

@@ -1,0 +1,255 @@
+"""NVRx's cycle files and the log of its launcher (in-job restart) to wire events.
+
+Neither says what the trainer does: they give attempts, their starts, failures and restarts, which
+meet the trainer's own events in one job.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ett_service.core.intervals import rfc3339
+from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.instants import microseconds
+from ett_service.importers.names import job_name, word
+from ett_service.importers.telemetry.json_objects import json_objects
+
+FILES: Final = ("cycle_info.*", "nvrx_log_*", "*.log", "*.out", "*.log.gz", "*.out.gz")
+"""The files that are looked for in a folder."""
+
+_CYCLES: Final = "cycle_info."
+_LONGEST_LAUNCH: Final = 100
+_MOST_ORDINAL: Final = 2**31 - 1
+_SLURM_ID = re.compile(r"(?:^|[-_.])(\d{3,12})(?:\.(?:out|log|gz))+$")
+_EVENT = re.compile(
+    rb"- Cycle: (?P<cycle>\d{1,9}) Event: (?P<event>[a-z_]+) Node: (?P<node>\S+) "
+    rb"Rank: \S+ Time: (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,6}) UTC"
+)
+_SPANS: Final = (
+    ("rendezvous_started", "worker_start_completed", None),
+    ("rendezvous_started", "rendezvous_completed", "rendezvous"),
+    ("rendezvous_started", "health_check_completed", "health_check"),
+    ("worker_start_started", "worker_start_completed", "worker_launch"),
+    ("attribution_get_started", "attribution_get_completed", "attribution"),
+)
+"""Parts of starting by the events that bound them, on each node; None for all of it."""
+_KNOWN: Final = frozenset(
+    {"failure_detected", "worker_terminated", *(name for span in _SPANS for name in span[:2])}
+)
+
+
+class CycleFile(msgspec.Struct):
+    """A file ``cycle_info.JOB.ATTEMPT.CYCLE``."""
+
+    job_id: str
+    attempt_index: int
+    cycle_number: int
+    cycle_start_time: str
+    cycle_end_time: str = ""
+    active_nodes: str = ""
+
+
+class _Cycle(NamedTuple):
+    path: Path
+    line: int
+    file: CycleFile
+
+
+class Moment(NamedTuple):
+    """An event of the launcher on one node."""
+
+    at_us: int
+    line: int
+    cycle: int
+    event: str
+    node: str
+
+
+@dataclass(slots=True)
+class _Node:
+    """The latest instant of each event on one node, in one cycle."""
+
+    seen: dict[str, int] = field(default_factory=dict)
+    failed_us: int | None = None
+
+
+def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
+    """Read cycle files, launcher logs and folders of them; with *job*, all are of that one."""
+    report = Report()
+    return distinct(_all_runs(paths, job, report)), report
+
+
+def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
+    cycles: list[_Cycle] = []
+    for path in files_under(paths, FILES, report):
+        try:
+            if path.name.startswith(_CYCLES):
+                cycles += _cycle_files(path, report)
+                continue
+            moments = list(_moments(path, report))
+        except Unreadable as error:
+            report.miss(path, str(error))
+            continue
+        if moments:
+            report.files += 1
+            yield _of_log(path, moments, job)
+        else:
+            report.miss(path, "no event of NVRx's launcher")
+    yield from _of_cycles(cycles, job, report)
+
+
+def _cycle_files(path: Path, report: Report) -> Iterator[_Cycle]:
+    for line, file in json_objects(path, report, msgspec.json.Decoder(CycleFile).decode):
+        if not (
+            0 <= file.attempt_index <= _MOST_ORDINAL and 0 <= file.cycle_number <= _MOST_ORDINAL
+        ):
+            report.skip(path, line, "no attempt and cycle that can be counted")
+            continue
+        report.files += 1
+        report.records += 1
+        yield _Cycle(path, line, file)
+
+
+def _of_cycles(cycles: Sequence[_Cycle], job: str | None, report: Report) -> Iterator[ImportedRun]:
+    """A cycle that another follows in its attempt was ended by a failure."""
+    ordinals: dict[tuple[str, int], int] = {}
+    for _, _, file in cycles:
+        key = file.job_id, file.attempt_index
+        ordinals[key] = max(file.cycle_number, ordinals.get(key, 0))
+    for path, line, file in cycles:
+        start_us = _utc(file.cycle_start_time)
+        if start_us is None:
+            report.skip(path, line, "no cycle_start_time in UTC")
+            continue
+        is_last = file.cycle_number == ordinals[file.job_id, file.attempt_index]
+        name = job or _slurm_job(file.job_id)
+        launch = word(file.job_id, _LONGEST_LAUNCH)
+        members: dict[str, Any] = {"job": name, **({"launch": launch} if launch else {})}
+        members |= {"attempt": file.attempt_index, "cycle": file.cycle_number}
+        facts = [
+            Fact({**event, **members}, line) for event in _told_by(file, start_us, is_last=is_last)
+        ]
+        yield ImportedRun(path, name, identified("nvrx", facts))
+
+
+def _told_by(file: CycleFile, start_us: int, *, is_last: bool) -> Iterator[dict[str, Any]]:
+    hosts = count_nodes(file.active_nodes)
+    size = {"hosts": hosts} if hosts else {}
+    yield {"type": "attempt_started", "at": rfc3339(start_us), **size}
+    end_us = _utc(file.cycle_end_time)
+    if end_us is not None:
+        end = {"at": rfc3339(max(end_us, start_us))}
+        if is_last:
+            yield {"type": "heartbeat", **end}
+        else:
+            yield {
+                "type": "attempt_ended",
+                **end,
+                "outcome": "failed",
+                "reason": "another cycle follows",
+            }
+
+
+def _slurm_job(job_id: str) -> str:
+    """A job that only Slurm names is called as the client calls it."""
+    return job_name(f"slurm-{job_id}" if job_id.isdigit() else job_id, "nvrx")
+
+
+def _utc(text: str) -> int | None:
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return microseconds(at) if at.tzinfo is not None else None
+
+
+_RANGES = re.compile(r"\[([\d,\s-]{1,10000})\]")
+_MOST_HOSTS: Final = 1_000_000
+
+
+def count_nodes(nodes: str) -> int:
+    """Count the nodes of a list such as ``n[001-004,007],m1``; 0 if it cannot be counted."""
+    count = 0
+    for name in filter(None, re.split(r",(?![^\[]*\])", nodes)):
+        factor = 1
+        for ranges in _RANGES.findall(name):
+            factor *= sum(map(_length, ranges.split(",")))
+        count += factor
+    return count if count <= _MOST_HOSTS else 0
+
+
+def _length(part: str) -> int:
+    first, _, last = part.strip().partition("-")
+    if not first.isdigit() or (last and not last.isdigit()):
+        return 0
+    return max(0, int(last or first) - int(first) + 1)
+
+
+def _moments(path: Path, report: Report) -> Iterator[Moment]:
+    for line, piece in pieces_of(path):
+        if b" Event: " not in piece:
+            continue
+        found = _EVENT.search(piece)
+        if found is None:
+            if b"- Cycle: " in piece:
+                report.skip(path, line, "an event of NVRx without its instant")
+            continue
+        event = found["event"].decode()
+        at = _utc(found["at"].decode() + "+00:00")
+        if at is None or event not in _KNOWN:
+            report.skip(path, line, "no instant" if at is None else f"an unknown event {event}")
+            continue
+        report.records += 1
+        node = found["node"].decode("utf-8", "replace")
+        yield Moment(at, line, int(found["cycle"]), event, node)
+
+
+def _of_log(path: Path, moments: Iterable[Moment], job: str | None) -> ImportedRun:
+    slurm_id = _SLURM_ID.search(path.name)
+    own = f"slurm-{slurm_id[1]}" if slurm_id else f"nvrx-{path.name.split('.')[0]}"
+    name = job or job_name(own, "nvrx")
+    members = {"job": name, **({"launch": slurm_id[1]} if slurm_id else {})}
+    facts = [Fact({**fact.event, **members}, fact.line) for fact in _facts(moments)]
+    return ImportedRun(path, name, identified("nvrx", facts))
+
+
+def _facts(moments: Iterable[Moment]) -> Iterator[Fact]:
+    """The launcher counts a failure as it detects it, so that its cycle is the one that follows."""
+    nodes: dict[tuple[int, str], _Node] = {}
+    for moment in sorted(moments):
+        at = {"at": rfc3339(moment.at_us), "cycle": moment.cycle}
+        node = nodes.setdefault((moment.cycle, moment.node), _Node())
+        if moment.event in ("failure_detected", "worker_terminated"):
+            yield from _failure(moment, node)
+        elif moment.event == "rendezvous_started":
+            yield Fact({"type": "attempt_started", **at}, moment.line)
+        else:
+            yield Fact({"type": "heartbeat", **at, "host": word(moment.node)}, moment.line)
+        for begin, end, stage in _SPANS:
+            if moment.event == end and begin in node.seen:
+                span = {"type": "span", "start": rfc3339(node.seen[begin]), **at}
+                part = {"phase": "launcher_init", **({"stage": stage} if stage else {})}
+                yield Fact({**span, **part}, moment.line)
+        node.seen[moment.event] = moment.at_us
+
+
+def _failure(moment: Moment, node: _Node) -> Iterator[Fact]:
+    at = {"at": rfc3339(moment.at_us), "cycle": max(0, moment.cycle - 1)}
+    if moment.event == "failure_detected":
+        node.failed_us = moment.at_us
+    elif node.failed_us is None:
+        yield Fact({"type": "heartbeat", **at, "cycle": moment.cycle}, moment.line)
+        return
+    else:
+        for stage in ({}, {"stage": "teardown"}):
+            span = {"type": "span", "start": rfc3339(node.failed_us), **at, "phase": "shutdown"}
+            yield Fact({**span, **stage}, moment.line)
+    reason = f"NVRx: failure detected on {word(moment.node, 100)}"
+    ended = {"type": "attempt_ended", **at, "outcome": "failed", "reason": reason}
+    yield Fact(ended, moment.line)

@@ -1,0 +1,170 @@
+"""Offline runs of Weights & Biases (``run-*.wandb``) to wire events.
+
+A file is an attempt; runs of one name in one project are attempts of one job.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.importers.files import Unreadable, files_under
+from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.names import job_name, launch_name, word
+from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
+from ett_service.importers.telemetry.wandb_log import Damaged, Fields, fields, records
+from ett_service.importers.thinning import Thinner
+
+RUNS: Final = ("run-*.wandb",)
+"""The files that are looked for in a folder."""
+
+#: Numbers of fields: of a record what it is; of a run, of its end, and of an item of its history.
+_HISTORY, _STATS, _RUN, _EXIT = 2, 7, 17, 18
+_RUN_ID, _PROJECT, _NAME, _BEGIN = 1, 3, 8, 17
+_EXIT_CODE, _RUNTIME = 1, 2
+_ITEM, _KEY, _NESTED, _VALUE = 1, 1, 2, 16
+_SAMPLED = 2
+_SECONDS, _NANOSECONDS = 1, 2
+
+_GLOBAL_STEPS: Final = frozenset({"global_step", "train/global_step", "trainer/global_step"})
+"""Keys under which trainers log the step; W&B's own counts what was logged."""
+_READ: Final = _GLOBAL_STEPS | {"_step", "_timestamp"}
+
+_FIRST_S: Final = 946_684_800
+_LAST_S: Final = 100_000_000_000
+_MOST_STEP: Final = 2**53 - 1
+_MOST_EXIT_CODE: Final = 255
+
+
+@dataclass(slots=True)
+class _Log:
+    """What a file says so far."""
+
+    run: Fields | None = None
+    exit: Fields | None = None
+    heard_us: int | None = None  #: the latest instant at which the machine was sampled
+    own: Thinner[Point] = field(default_factory=Thinner)
+    logged: Thinner[Point] = field(default_factory=Thinner)
+    last_us: int = 0
+
+
+def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
+    """Read runs and folders of them; with *job*, all are attempts of that one."""
+    report = Report()
+    return distinct(_all_runs(paths, job, report)), report
+
+
+def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
+    for path in files_under(paths, RUNS, report):
+        log = _Log()
+        try:
+            for number, record in records(path):
+                _take(log, record, number, path, report)
+        except Unreadable as error:
+            report.miss(path, str(error))
+            continue
+        begin_us = _instant(_message(log.run or {}, _BEGIN))
+        if begin_us is None:
+            report.miss(path, "no run with a start in it")
+            continue
+        report.files += 1
+        yield _imported(path, log, begin_us, job)
+
+
+def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Report) -> None:
+    try:
+        if record is None:
+            raise Damaged("a record that is damaged or cut")
+        if _RUN in record:
+            log.run = log.run or _message(record, _RUN)
+        elif _EXIT in record:
+            log.exit = _message(record, _EXIT)
+        elif _HISTORY in record:
+            _take_history(log, _message(record, _HISTORY), number)
+        elif _STATS in record:
+            log.heard_us = _instant(_message(_message(record, _STATS), _SAMPLED)) or log.heard_us
+    except ValueError as error:
+        report.skip(path, number, f"record {number}: {error}")
+        return
+    report.records += 1
+
+
+def _take_history(log: _Log, history: Fields, number: int) -> None:
+    """Raises ``ValueError`` where it is not as it must be."""
+    row = {}
+    for item in history.get(_ITEM, ()):
+        parts = fields(item) if isinstance(item, bytes) else {}
+        key = _text(parts, _KEY) or "/".join(_texts(parts, _NESTED))
+        if key in _READ:
+            row[key] = json.loads(_text(parts, _VALUE) or "null")
+    seconds = row.get("_timestamp")
+    if not isinstance(seconds, int | float) or not _FIRST_S <= seconds < _LAST_S:
+        raise ValueError("history without a _timestamp in seconds")
+    at_us = log.last_us = round(seconds * SECOND_US)
+    step = next((row[key] for key in sorted(_GLOBAL_STEPS) if _is_step(row.get(key))), None)
+    if step is not None:
+        log.own.add(at_us, partial(Point, at_us, int(step), number))
+    if _is_step(row.get("_step")):
+        log.logged.add(at_us, partial(Point, at_us, int(row["_step"]), number))
+
+
+def _is_step(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value <= _MOST_STEP  # type: ignore[operator]
+
+
+def _message(of: Fields, number: int) -> Fields:
+    body = of.get(number, [b""])[-1]
+    return fields(body) if isinstance(body, bytes) else {}
+
+
+def _texts(of: Fields, number: int) -> list[str]:
+    bodies = (body for body in of.get(number, ()) if isinstance(body, bytes))
+    return [body.decode("utf-8", "replace") for body in bodies]
+
+
+def _text(of: Fields, number: int) -> str:
+    return "".join(_texts(of, number)[-1:])
+
+
+def _number(of: Fields, number: int) -> int:
+    value = of.get(number, [0])[-1]
+    return value if isinstance(value, int) else 0
+
+
+def _instant(timestamp: Fields) -> int | None:
+    seconds = _number(timestamp, _SECONDS)
+    if not _FIRST_S <= seconds < _LAST_S:
+        return None
+    return seconds * SECOND_US + min(_number(timestamp, _NANOSECONDS), 999_999_999) // 1000
+
+
+def _imported(path: Path, log: _Log, begin_us: int, job: str | None) -> ImportedRun:
+    run = log.run or {}
+    run_id, project = word(_text(run, _RUN_ID), 60), word(_text(run, _PROJECT), 90)
+    name = word(_text(run, _NAME), 100) or run_id
+    own = job or job_name(f"{project}-{name}" if project else name, "wandb")
+    launch = f"{run_id}-{launch_name(begin_us)}"
+    labels = {"labels": {"project": project}} if project else {}
+    about = {"name": name, "kind": "wandb", **labels} if name else {}
+    points = log.own.points() or log.logged.points()
+    tracked = TrackedRun(launch, begin_us, None, {}, points, about, 1)
+    if log.exit is not None:
+        runtime_us = min(_number(log.exit, _RUNTIME), _LAST_S) * SECOND_US
+        tracked.end_us = max(begin_us + runtime_us, log.last_us)
+        tracked.ending = _ending(_number(log.exit, _EXIT_CODE))
+    facts = list(told_by(tracked, own))
+    if log.heard_us is not None:
+        heard: dict[str, Any] = {"type": "heartbeat", "at": rfc3339(max(log.heard_us, begin_us))}
+        facts.append(Fact({**heard, "job": own, "launch": launch}))
+    return ImportedRun(path, own, identified("wandb", facts))
+
+
+def _ending(exit_code: int) -> dict[str, Any]:
+    if exit_code == 0:
+        return {"outcome": "completed"}
+    code = {"exit_code": exit_code} if exit_code <= _MOST_EXIT_CODE else {}
+    return {"outcome": "failed", **code}

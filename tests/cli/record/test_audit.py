@@ -1,0 +1,61 @@
+"""``ett audit``, as people call it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ett_service.cli.main import main
+
+START_S = 1_785_000_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    entries = [{"job_name": "llm", "job_start_time": START_S}]
+    steps = [(n, 30 + 10 * n) for n in range(11)] + [(n, 750 + 10 * n) for n in range(8, 18)]
+    entries += [{"step_count": n, "step_start_time": START_S + s} for n, s in steps[:11]]
+    entries += [{"job_start_time": START_S + 800}]
+    entries += [{"step_count": n, "step_start_time": START_S + s} for n, s in steps[11:]]
+    entries += [{"job_end_time": START_S + 930}]
+    path = tmp_path / "llm.jsonl"
+    lines = [json.dumps({"job_name": "llm", **entry}) for entry in entries]
+    path.write_text("\n".join([*lines, "junk"]))
+    return path
+
+
+def test_the_definitions_stand_side_by_side(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(log)]) == 0
+
+    printed = capsys.readouterr()
+    assert "llm: finished, 2 attempts, 1 failures, 930 s" in printed.out
+    rows = [line.split() for line in printed.out.splitlines()]
+    ours = next(row for row in rows if row[:1] == ["ETT%"])
+    assert ours[1:6] == ["19.35%", "180", "s", "930", "s"]
+    assert "1 files of goodput: 24 records read, 1 skipped, 0 runs refused" in printed.err
+    assert f"{log}:25: no whole JSON object" in printed.err
+
+
+def test_as_json_it_names_what_each_ignores_and_what_the_headline_rests_on(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "--format", "goodput", "--job", "mine", "--json", str(log)]) == 0
+
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["job"] == "mine"
+    assert job["definitions"]["ett_ratio"]["ratio"] == pytest.approx(180 / 930)
+    assert "train_loop" in job["definitions"]["one_logger_productive"]["ignores"]
+    assert "train_loop" not in job["definitions"]["ett_ratio"]["ignores"]
+    assert job["rests_on"][0]["record"].startswith(f"{log}:")
+    assert job["records_tried"] <= job["records"] == 24
+
+
+def test_a_file_of_no_format_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "a.txt").write_text("hello\n")
+
+    assert main(["audit", str(path)]) == 1
+    assert "Name it with --format." in capsys.readouterr().err
+    assert main(["audit", "--format", "goodput", str(path)]) == 1
+    assert f"{path}: no entry of goodput" in capsys.readouterr().err
