@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ett_service.importers.importer import WireEvent
+from ett_service.importers.kubernetes.cluster import ADDED, Cluster
+
 Json = dict[str, Any]
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -219,3 +222,16 @@ def workload(name: str, of: Json, created: float, *conditions: Json, **status: A
 def dump(*objects: Json) -> Json:
     """Return what ``kubectl get -o json`` prints of objects."""
     return {"apiVersion": "v1", "items": list(objects), "kind": "List", "metadata": {}}
+
+
+def at(text: str) -> float:
+    """Return an instant as seconds since the Unix epoch."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def told(*objects: Json, cluster: Cluster | None = None) -> list[WireEvent]:
+    """Return the events of objects that are seen at once."""
+    cluster = cluster or Cluster()
+    for each in objects:
+        cluster.take(ADDED, each)
+    return cluster.events()

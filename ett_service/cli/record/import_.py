@@ -19,8 +19,10 @@ from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Importer, Report
+from ett_service.importers.kubernetes import dumps
 
 FORMATS: Mapping[str, tuple[str, Importer]] = {
+    "k8s": ("dumps of Kubernetes (kubectl get -o json or yaml, saved watches)", dumps.read),
     "mlperf": ("result logs of MLPerf Training (:::MLLOG lines)", mlperf.read),
 }
 """What each format is, and the function that reads it."""
