@@ -109,7 +109,7 @@ class Cluster:
         """Return the job of a pod, None where it is not known yet, or where it has none."""
         labels, owner = pod.meta.labels, pod.meta.owner
         if uid := labels.get(JOBSET_UID):
-            return Owner("JobSet", uid, labels.get(JOBSET_NAME, ""))
+            return Owner("JobSet", uid, clean(labels.get(JOBSET_NAME, uid)))
         if owner is None:
             return Owner("Pod", pod.meta.uid, pod.meta.name) if pod.claims.job else None
         if owner.kind == "Job":
@@ -231,7 +231,7 @@ class Cluster:
         job = self._jobs.get(self._jobset_of.get(uid, uid))
         if job is None:
             job = next((each for each in self._jobs.values() if uid in each.quotas), None)
-        return job and self.name_of(job)
+        return None if job is None else self.name_of(job)
 
     def name_of(self, job: Job) -> str:
         """Return what *job* is called: as its trainers say, else as it is called here."""

@@ -28,6 +28,7 @@ _IDENTITY = ("ETT_JOB", "ETT_LAUNCH", "ETT_ATTEMPT")
 _FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 _ACCELERATOR = re.compile(r".+/(gpu|tpu|gaudi|neuron|neuroncore|npu)s?$|.+/(mig|gpu)[-.].+")
 _PRODUCT = re.compile(r".*(gpu\.product|gke-accelerator|gke-tpu-accelerator|accelerator-name)$")
+_UID = re.compile(r"[0-9A-Za-z-]{1,40}")
 _LONGEST_MESSAGE = 2000
 
 
@@ -150,6 +151,12 @@ def _at(value: Any) -> int | None:
     return None if not value else instant(value if isinstance(value, str) else value.isoformat())
 
 
+def _uid(value: str) -> str:
+    if _UID.fullmatch(value) is None:
+        raise ValueError("no usable uid")
+    return value
+
+
 def meta_of(thing: Json) -> Meta:
     """Read the metadata. Raises KeyError, TypeError, ValueError or AttributeError for junk."""
     meta = thing["metadata"]
@@ -161,12 +168,12 @@ def meta_of(thing: Json) -> Meta:
     )
     return Meta(
         kind=str(thing.get("kind", "")),
-        uid=str(meta["uid"]),
-        name=str(meta["name"]),
-        namespace=str(meta.get("namespace", "")),
+        uid=_uid(meta["uid"]),
+        name=clean(meta["name"]),
+        namespace=clean(str(meta.get("namespace", ""))),
         created=created,
         deleted=_at(meta.get("deletionTimestamp")),
-        owner=owner and Owner(str(owner["kind"]), str(owner["uid"]), str(owner["name"])),
+        owner=owner and Owner(str(owner["kind"]), _uid(owner["uid"]), clean(owner["name"])),
         labels=meta.get("labels") or {},
         annotations=meta.get("annotations") or {},
     )
@@ -178,7 +185,7 @@ def conditions_of(thing: Json) -> dict[str, Condition]:
         str(each["type"]): Condition(
             instant_of,
             str(each.get("status", "")),
-            str(each.get("reason") or ""),
+            clean(str(each.get("reason") or "")),
             clean(str(each.get("message") or ""), _LONGEST_MESSAGE),
         )
         for each in (thing.get("status") or {}).get("conditions") or ()
@@ -206,8 +213,8 @@ def pod_of(thing: Json) -> Pod:
         started=_at(running.get("startedAt")),
         ended=_terminated(state.get("terminated")),
         ended_before=_terminated((own.get("lastState") or {}).get("terminated")),
-        waits_for=str((state.get("waiting") or {}).get("reason") or ""),
-        reason=str(status.get("reason") or ""),
+        waits_for=clean(str((state.get("waiting") or {}).get("reason") or "")),
+        reason=clean(str(status.get("reason") or "")),
         message=clean(str(status.get("message") or ""), _LONGEST_MESSAGE),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
     )
@@ -250,7 +257,9 @@ def _asks(spec: Json) -> Placed:
     selectors = spec.get("nodeSelector") or {}
     return Placed(
         gpus=sum(_gpus(each) for each in spec["containers"]),
-        hardware=next((value for key, value in selectors.items() if _PRODUCT.match(key)), None),
+        hardware=next(
+            (clean(name) for key, name in selectors.items() if _PRODUCT.match(key)), None
+        ),
         image=clean(str(_main_container(spec).get("image") or "")) or None,
     )
 
@@ -317,7 +326,7 @@ def _terminated(state: Json | None) -> Terminated | None:
         _at(state.get("startedAt")),
         _at(state.get("finishedAt")),
         int(state.get("exitCode", 0)),
-        str(state.get("reason") or ""),
+        clean(str(state.get("reason") or "")),
         clean(str(state.get("message") or ""), _LONGEST_MESSAGE),
     )
 
@@ -325,7 +334,7 @@ def _terminated(state: Json | None) -> Terminated | None:
 class _Part(NamedTuple):
     """Pods of one template."""
 
-    count: int
+    pods: int
     template: Json
     labels: Mapping[str, str]
 
@@ -341,7 +350,7 @@ def root_of(thing: Json) -> Root:
         claims = _first_of(claims, _claims(spec, words, {}, {"metadata.namespace": meta.namespace}))
         own = _asks(spec)
         asks = Placed(
-            asks.gpus + part.count * own.gpus,
+            asks.gpus + part.pods * own.gpus,
             asks.hardware or own.hardware,
             asks.image if asks.gpus else own.image,
         )
@@ -349,7 +358,7 @@ def root_of(thing: Json) -> Root:
         meta=meta,
         claims=claims,
         asks=asks,
-        pods=sum(part.count for part in parts) if parts else None,
+        pods=sum(part.pods for part in parts) if parts else None,
         conditions=conditions_of(thing),
         failed_pods=int(status.get("failed") or 0) if meta.kind == "Job" else 0,
         is_training=meta.kind != "Job" or asks.gpus > 0 or claims != Claims(),
@@ -357,7 +366,11 @@ def root_of(thing: Json) -> Root:
 
 
 def _first_of(claims: Claims, others: Claims) -> Claims:
-    return Claims(*(a if a is not None else b for a, b in zip(claims, others, strict=True)))
+    return Claims(
+        claims.job or others.job,
+        claims.launch or others.launch,
+        others.attempt if claims.attempt is None else claims.attempt,
+    )
 
 
 def _of_job(meta: Meta, spec: Json) -> Iterator[_Part]:

@@ -11,7 +11,7 @@ def cycles(*pods: k8s.Json, root: k8s.Json | None = None, evictions: int = 0) ->
     """The pods and restarts of each cycle, after its number."""
     attempts = Attempts(k8s.uid("llm"))
     for pod in pods:
-        attempts.take(pod_of(pod), root and root_of(root), evictions)
+        attempts.take(pod_of(pod), root_of(root) if root else None, evictions)
     return [
         [str(cycle.number), *sorted(f"{x.pod.meta.name}/{x.restart}" for x in cycle.lives.values())]
         for attempt in attempts
