@@ -230,8 +230,13 @@ def at(text: str) -> float:
 
 
 def told(*objects: Json, cluster: Cluster | None = None) -> list[WireEvent]:
-    """Return the events of objects that are seen at once."""
+    """Return all events of a cluster after objects are seen at once."""
     cluster = cluster or Cluster()
     for each in objects:
         cluster.take(ADDED, each)
-    return cluster.events()
+    return all_events(cluster)
+
+
+def all_events(cluster: Cluster) -> list[WireEvent]:
+    """Return all that there is to say of a cluster."""
+    return [event for uid in cluster.versions() for event in cluster.events(uid)]

@@ -4,7 +4,7 @@ This is all that the watcher and the importer of dumps share, and all that they 
 where the objects come from. It reads no clock: whoever feeds it says when a change was seen.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 from ett_service.core.errors import EttError
@@ -47,7 +47,6 @@ class Cluster:
         self._name = name
         self._job = job
         self._jobs: dict[str, Job] = {}
-        self._above: dict[str, str] = {}  #: uid of a Job to that of its JobSet
         self._jobset_of: dict[str, str] = {}  #: uid of a TrainJob to that of its JobSet
         self._jobsets: dict[tuple[str, str], str] = {}  #: namespace and name to uid
         self._kinds: dict[str, str] = {}  #: of every object that is there, by uid
@@ -55,7 +54,6 @@ class Cluster:
         self._new_pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}  #: pods whose job is not known yet
         self._workloads: dict[str, Workload] = {}  #: those whose job is not known yet
-        self._changed: dict[str, None] = {}
 
     def take(self, change: str, thing: Json, seen_at: int | None = None) -> bool:
         """Take in an object, or a change of one that was seen at *seen_at*, in microseconds.
@@ -84,11 +82,11 @@ class Cluster:
 
     def _take_pod(self, pod: Pod, change: str, seen_at: int | None) -> None:
         uid = pod.meta.uid
-        self._note(pod.meta, change)
-        root = self._root_of(pod)
-        if root is None:
-            self._waiting[uid] = pod
+        if self._root_of(pod) is None:
+            if _is_of_older_jobset(pod) and change != DELETED:
+                self._waiting[uid] = pod
             return
+        self._note(pod.meta, change)
         self._waiting.pop(uid, None)
         if uid in self._pods:
             self._settle_pod(pod)
@@ -112,11 +110,10 @@ class Cluster:
             return Owner("JobSet", uid, clean(labels.get(JOBSET_NAME, uid)))
         if owner is None:
             return Owner("Pod", pod.meta.uid, pod.meta.name) if pod.claims.job else None
-        if owner.kind == "Job":
-            if name := labels.get(JOBSET_NAME):
-                uid = self._jobsets.get((pod.meta.namespace, name))
-                return Owner("JobSet", uid, name) if uid else None
-            return owner
+        if _is_of_older_jobset(pod):
+            name = labels[JOBSET_NAME]
+            uid = self._jobsets.get((pod.meta.namespace, name))
+            return Owner("JobSet", uid, name) if uid else None
         return owner if owner.kind in ROOTS or pod.claims.job else None
 
     def _settle_pods(self) -> None:
@@ -139,14 +136,13 @@ class Cluster:
         if job is None:
             job = Job(owner.kind, owner.uid, owner.name, namespace, Attempts(owner.uid))
             self._jobs[owner.uid] = job
-        self._changed[job.uid] = None
+        job.version += 1
         return job
 
     def _take_root(self, root: Root, change: str, seen_at: int | None) -> None:
         meta = root.meta
         self._note(meta, change)
         if meta.owner is not None and meta.owner.kind == "JobSet":
-            self._above[meta.uid] = meta.owner.uid
             return
         if meta.kind == "JobSet":
             self._jobsets[meta.namespace, meta.name] = meta.uid
@@ -161,9 +157,9 @@ class Cluster:
     def _take_workload(self, workload: Workload, change: str) -> None:
         self._note(workload.meta, change)
         owner = workload.meta.owner
-        uid = owner and self._jobset_of.get(owner.uid, owner.uid)
-        if owner is None or uid is None:
+        if owner is None or owner.kind not in ROOTS:
             return
+        uid = self._jobset_of.get(owner.uid, owner.uid)
         if uid not in self._jobs or (owner.kind == "TrainJob" and uid == owner.uid):
             self._workloads[workload.meta.uid] = workload
             return
@@ -173,7 +169,7 @@ class Cluster:
         if from_kueue is None:
             from_kueue = job.quotas[workload.meta.uid] = Quota(workload)
         from_kueue.take(workload)
-        self._changed[uid] = None
+        job.version += 1
 
     def vanish(self, kind: str, present: Collection[str], seen_at: int) -> None:
         """Note that no other objects of *kind* than those *present*, by uid, are there any more."""
@@ -183,7 +179,7 @@ class Cluster:
             job = self._jobs.get(self._pods.get(uid, uid))
             if job is None:
                 continue
-            self._changed[job.uid] = None
+            job.version += 1
             if kind == "Pod":
                 job.attempts.leave(uid, seen_at)
             elif job.uid == uid:
@@ -193,38 +189,41 @@ class Cluster:
         """Put the changes so far in order: those that come now are later."""
         for pod in list(self._waiting.values()):
             self._take_pod(pod, MODIFIED, None)
-        self._settle_workloads()
-        self._settle_pods()
-
-    def events(self) -> list[WireEvent]:
-        """Return what is to be told since the last call."""
-        self.settle()
-        changed, self._changed = self._changed, {}
-        events = [event for uid in changed for event in self._new_events(self._jobs[uid])]
-        for uid in changed:
-            self._forget(self._jobs[uid])
-        return events
-
-    def _forget(self, job: Job) -> None:
-        """Let go of a job of which nothing is there any more."""
-        pods = [pod.meta.uid for pod in job.attempts.pods]
-        if job.gone_at is None or any(uid in self._kinds for uid in pods):
-            return
-        del self._jobs[job.uid]
-        for uid in pods:
-            self._pods.pop(uid, None)
-
-    def _settle_workloads(self) -> None:
         for workload in list(self._workloads.values()):
             self._take_workload(workload, MODIFIED)
+        self._settle_pods()
 
-    def _new_events(self, job: Job) -> Iterator[WireEvent]:
-        if job.kind == "TrainJob" or not job.is_training:
-            return
-        for event in events_of(job, self.name_of(job), self._name, self._name_by_uid):
-            if event["id"] not in job.sent:
-                job.sent.add(event["id"])
-                yield event
+    def versions(self) -> dict[str, int]:
+        """Return the jobs to record, by uid: another number for each that was seen to change."""
+        self.settle()
+        return {
+            job.uid: job.version
+            for job in self._jobs.values()
+            if job.is_training and job.kind != "TrainJob"
+        }
+
+    def events(self, uid: str) -> list[WireEvent]:
+        """Return all that is known of a job; what was returned before is the same again."""
+        job = self._jobs[uid]
+        return list(events_of(job, self.name_of(job), self._name, self._name_by_uid))
+
+    def heartbeats(self, uid: str, now_us: int, every_us: int) -> list[WireEvent]:
+        """Return a sign of each attempt that lives; the same one for all calls in *every_us*."""
+        job = self._jobs[uid]
+        return list(heartbeats(job, self.name_of(job), now_us, every_us))
+
+    def is_gone(self, uid: str) -> bool:
+        """Whether nothing of a job is there any more."""
+        job = self._jobs[uid]
+        return job.gone_at is not None and not any(
+            pod.meta.uid in self._kinds for pod in job.attempts.pods
+        )
+
+    def forget(self, uid: str) -> None:
+        """Let go of a job."""
+        job = self._jobs.pop(uid)
+        for pod in job.attempts.pods:
+            self._pods.pop(pod.meta.uid, None)
 
     def _name_by_uid(self, uid: str) -> str | None:
         """Return the name of the job with this uid, or with a Workload of this uid."""
@@ -240,14 +239,11 @@ class Cluster:
         by_pods = next((pod.claims.job for pod in job.attempts.pods if pod.claims.job), None)
         return by_pods or (job.root and job.root.claims.job) or job.name
 
-    def heartbeats(self, now_us: int, every_us: int) -> list[WireEvent]:
-        """Return a sign of each attempt that lives; the same one for all calls in *every_us*."""
-        return [
-            event
-            for job in self._jobs.values()
-            if job.is_training
-            for event in heartbeats(job, self.name_of(job), now_us, every_us)
-        ]
+
+def _is_of_older_jobset(pod: Pod) -> bool:
+    """Whether a pod is of a JobSet that tells its pods its name only."""
+    labels = pod.meta.labels
+    return JOBSET_NAME in labels and JOBSET_UID not in labels
 
 
 def _last_instant(pod: Pod) -> int:

@@ -34,7 +34,7 @@ def _runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[Im
             report.files += 1
             first_path = first_path or path
     by_job: dict[str, list[WireEvent]] = {}
-    for event in cluster.events():
+    for event in (event for uid in cluster.versions() for event in cluster.events(uid)):
         by_job.setdefault(event["job"], []).append(event)
     for name, events in by_job.items():
         if first_path is not None:

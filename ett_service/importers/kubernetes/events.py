@@ -33,7 +33,7 @@ class Job:
     quotas: dict[str, Quota] = field(default_factory=dict)  #: by the Workload's uid
     suspension: Suspension = field(default_factory=Suspension)
     gone_at: int | None = None
-    sent: set[str] = field(default_factory=set)  #: ids of the events that were passed on
+    version: int = 0  #: how often it was seen to change
 
     @property
     def end(self) -> RootEnd | None:
@@ -331,5 +331,6 @@ def heartbeats(job: Job, name: str, now_us: int, every_us: int) -> Iterator[Wire
         cycle = attempt.cycles[-1]
         living = [life for life in cycle.lives.values() if life.over_at is None]
         if living and job.end is None:
-            mark = f"{living[0].name}:alive{now_us // every_us}"
-            yield Speaker(name, attempt, cycle.number).event("heartbeat", mark, now_us)
+            at = now_us // every_us * every_us
+            mark = f"{living[0].name}:alive{at // 1_000_000}"
+            yield Speaker(name, attempt, cycle.number).event("heartbeat", mark, at)

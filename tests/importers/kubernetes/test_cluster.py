@@ -54,30 +54,41 @@ def test_a_pod_without_a_job_is_one_if_it_says_so() -> None:
     assert {each["job"] for each in wire} == {"h"}
 
 
-def test_a_job_that_is_deleted_is_cancelled_and_forgotten() -> None:
+def test_a_job_that_is_deleted_is_cancelled_and_can_be_forgotten() -> None:
     cluster = Cluster()
     pod = k8s.pod("a", JOB, 0, scheduled=1, container=k8s.running(2))
     told(k8s.job("llm"), pod, cluster=cluster)
     cluster.take(DELETED, k8s.job("llm", deletionTimestamp=k8s.instant(50)), SEEN)
+    assert not cluster.is_gone(k8s.uid("llm"))
     cluster.take(DELETED, pod, SEEN)
-    ended, over = cluster.events()
+    *_, ended, over = k8s.all_events(cluster)
     assert (ended["type"], ended["outcome"], over["outcome"]) == (
         "attempt_ended", "cancelled", "cancelled",
     )  # fmt: skip
     assert over["at"].startswith(k8s.instant(50)[:-1])
-    assert cluster.heartbeats(SEEN, 1) == []
-    cluster.take(MODIFIED, k8s.job("other"))
-    assert kinds(cluster.events()) == ["job"]
+    assert cluster.is_gone(k8s.uid("llm"))
+    cluster.forget(k8s.uid("llm"))
+    assert cluster.versions() == {}
 
 
 def test_what_is_gone_when_all_are_listed_anew_was_deleted() -> None:
     cluster = Cluster()
-    told(
-        k8s.job("llm"), k8s.pod("a", JOB, 0, scheduled=1, container=k8s.running(2)), cluster=cluster
-    )
+    pod = k8s.pod("a", JOB, 0, scheduled=1, container=k8s.running(2))
+    before = told(k8s.job("llm"), pod, cluster=cluster)
     cluster.vanish("Pod", {k8s.uid("b")}, SEEN)
     cluster.vanish("Job", {k8s.uid("llm")}, SEEN)
-    assert kinds(cluster.events()) == ["attempt_ended"]
+    after = k8s.all_events(cluster)
+    assert kinds(after) == [*kinds(before), "attempt_ended"]
+
+
+def test_a_job_changes_with_each_of_its_objects() -> None:
+    cluster = Cluster()
+    told(k8s.job("llm"), k8s.job("other"), cluster=cluster)
+    before = cluster.versions()
+    assert cluster.versions() == before
+    cluster.take(MODIFIED, k8s.pod("a", JOB, 0))
+    after = cluster.versions()
+    assert [uid for uid in before if after[uid] != before[uid]] == [k8s.uid("llm")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +108,7 @@ def test_a_damaged_object_is_refused_by_itself(thing: k8s.Json) -> None:
     cluster = Cluster()
     with pytest.raises(Unusable):
         cluster.take(MODIFIED, thing)
-    assert cluster.events() == []
+    assert cluster.versions() == {}
 
 
 def test_kinds_that_say_nothing_of_jobs_are_left_out() -> None:

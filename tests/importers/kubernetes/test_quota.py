@@ -6,6 +6,7 @@ from ett_service.importers.kubernetes.objects import workload_of
 from ett_service.importers.kubernetes.quota import Quota, Wait
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import ledgers_of
+from tests.builders.kubernetes import told
 
 JOB = k8s.owner("Job", "llm")
 HOUR, WEEK = 3600, 7 * 86_400
@@ -68,9 +69,7 @@ def test_whoever_took_the_place_is_named() -> None:
     message = f"Preempted to accommodate a workload (UID: x, JobUID: {taker}) due to priority"
     cluster = Cluster()
     pod = k8s.pod("llm-a", JOB, 110, scheduled=120, container=k8s.running(130))
-    for each in (k8s.job("llm"), k8s.job("urgent"), workload(RESERVED), pod):
-        cluster.take(ADDED, each)
-    wire = cluster.events()
+    told(k8s.job("llm"), k8s.job("urgent"), workload(RESERVED), pod, cluster=cluster)
     off = k8s.condition("QuotaReserved", HOUR, "False")
     evicted = k8s.condition("Evicted", HOUR, reason="Preempted", message=message)
     cluster.take(MODIFIED, workload(off, evicted))
@@ -78,7 +77,7 @@ def test_whoever_took_the_place_is_named() -> None:
     cluster.take(
         "DELETED", k8s.pod("llm-a", JOB, 110, scheduled=120, container=killed, deleted=HOUR + 1)
     )
-    wire += cluster.events()
+    wire = k8s.all_events(cluster)
     (ended,) = [each for each in wire if each["type"] == "attempt_ended"]
     assert (ended["outcome"], ended["preempted_by"]) == (Outcome.PREEMPTED, "urgent")
     assert ended["scheduler_state"] == "Preempted"
@@ -93,10 +92,9 @@ def test_a_job_that_is_suspended_waits_until_it_is_resumed() -> None:
     cluster = Cluster()
     resumed = k8s.condition("Suspended", 300, "False", "JobResumed")
     cluster.take(ADDED, k8s.job("llm", conditions=[k8s.condition("Suspended", 0)]))
-    wire = cluster.events()
     cluster.take(MODIFIED, k8s.job("llm", conditions=[resumed]))
     cluster.take(ADDED, k8s.pod("llm-a", JOB, 301, scheduled=310, container=k8s.running(320)))
-    wire += cluster.events()
+    wire = k8s.all_events(cluster)
     ledger = ledgers_of(wire)["llm"]
     assert ledger.queue_wait_us == 300_000_000
     stages = {each.get("stage") for each in wire if each.get("phase") == "queued"}
