@@ -1,0 +1,150 @@
+"""A Kubernetes cluster, watched: what its objects say, and which jobs have changed since.
+
+Each kind of object has a thread that lists it and then follows its changes; between two looks the
+jobs that changed are found by the versions that they have in the cluster as known so far.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Final, Protocol
+
+from ett_service.importers.importer import Fact, ImportedRun, WireEvent
+from ett_service.importers.kubernetes.cluster import Cluster, Unusable
+from ett_service.importers.kubernetes.objects import Json
+from ett_service.watchers.watcher import Look, Unavailable
+
+ALIVE_EVERY_S: Final = 600
+"""How often an attempt is told to be alive: well within the silence after which it is lost."""
+
+_PATH: Final = Path("kubernetes")
+
+
+class Stream(Protocol):
+    """One kind of object, listed and followed."""
+
+    trouble: str  #: why it is not up to date; empty where it is
+
+    def start(self) -> None:
+        """List and follow it in a thread of its own."""
+
+    def wait(self, patience_s: float) -> bool:
+        """Wait until all objects of the kind were listed once; False if that takes longer."""
+
+
+class Feed:
+    """Where streams put what they see, from any thread."""
+
+    def __init__(self, cluster: Cluster, now: Callable[[], float] = time.time) -> None:
+        self.cluster = cluster
+        self.lock = Lock()
+        self._now = now
+
+    def take(self, changes: Sequence[tuple[str, Json]]) -> list[str]:
+        """Take in changes in their order; return what is wrong with those that are damaged."""
+        seen_at, wrong = int(self._now() * 1e6), []
+        with self.lock:
+            for change, thing in changes:
+                try:
+                    self.cluster.take(change, thing, seen_at)
+                except Unusable as error:
+                    wrong.append(str(error))
+        return wrong
+
+    def vanish(self, kind: str, present: set[str]) -> None:
+        """Note that there are no other objects of *kind* than those *present*, by uid."""
+        with self.lock:
+            self.cluster.vanish(kind, present, int(self._now() * 1e6))
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What was returned of a job, and whether it is certain that it arrived."""
+
+    version: int
+    is_certain: bool = False
+
+
+@dataclass(slots=True)
+class Kubernetes:
+    """The jobs of one cluster."""
+
+    feed: Feed
+    streams: Sequence[Stream]
+    patience_s: float = 60.0
+    say: Callable[[str], None] = lambda _: None
+    now: Callable[[], float] = time.time
+    name: str = "Kubernetes"
+    _is_started: bool = False
+    _troubles: tuple[str, ...] = ()
+    _versions: dict[str, int] = field(default_factory=dict)
+    _sent: dict[str, _Sent] = field(default_factory=dict)
+
+    def look(self) -> Look:
+        """Return what there is; see :class:`Look`.
+
+        Raises:
+            Unavailable: where the cluster was not yet listed.
+        """
+        if not self._is_started:
+            for stream in self.streams:
+                stream.start()
+            self._is_started = True
+        due = time.monotonic() + self.patience_s
+        waiting = [each for each in self.streams if not each.wait(max(0, due - time.monotonic()))]
+        if waiting:
+            raise Unavailable(waiting[0].trouble or "Kubernetes did not answer")
+        self._say_troubles()
+        with self.feed.lock:
+            self._versions = self.feed.cluster.versions()
+        turn = int(self.now()) // ALIVE_EVERY_S
+        marks = {uid: hash((version, turn)) for uid, version in self._versions.items()}
+        return Look(marks, is_whole=True)
+
+    def _say_troubles(self) -> None:
+        troubles = tuple(sorted({each.trouble for each in self.streams if each.trouble}))
+        for trouble in troubles:
+            if trouble not in self._troubles:
+                self.say(f"{trouble}; nothing is lost, it is tried again")
+        self._troubles = troubles
+
+    def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
+        """Return what *jobs* of the latest look say, all of it where it is not known to be sent."""
+        news = list(jobs)
+        self._confirm(set(news))
+        with self.feed.lock:
+            runs = [self._run(uid) for uid in news]
+        return [run for run in runs if run is not None]
+
+    def _confirm(self, news: set[str]) -> None:
+        """Note what arrived: what did not is news again, with its mark as it was."""
+        for uid, sent in list(self._sent.items()):
+            if uid not in news:
+                sent.is_certain = True
+            if uid not in self._versions:
+                del self._sent[uid]
+            elif sent.is_certain and uid not in news:
+                self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        with self.feed.lock:
+            if self.feed.cluster.is_gone(uid):
+                self.feed.cluster.forget(uid)
+                del self._sent[uid]
+
+    def _run(self, uid: str) -> ImportedRun | None:
+        version = self._versions[uid]
+        before = self._sent.get(uid)
+        is_known = before is not None and before.is_certain and before.version == version
+        events = [] if is_known else self.feed.cluster.events(uid)
+        events += self._signs(uid)
+        self._sent[uid] = _Sent(version, is_known)
+        if not events:
+            return None
+        return ImportedRun(_PATH, events[0]["job"], tuple(Fact(event) for event in events))
+
+    def _signs(self, uid: str) -> list[WireEvent]:
+        every_us = ALIVE_EVERY_S * 1_000_000
+        return self.feed.cluster.heartbeats(uid, int(self.now() * 1e6), every_us)
