@@ -74,6 +74,7 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "worker": Entry("compute ledgers beside a server", "operations.serve", "WORKER"),
     "migrate": Entry("migrate the database to the latest schema", "operations.database", "MIGRATE"),
     "import": Entry("import logs of other programs as events", "record.import_"),
+    "watch": Entry("record what a scheduler knows of its jobs", "record.watch"),
     "jobs": Entry("list, correct and delete jobs", "jobs", "JOBS"),
     "job": Entry("show the ledger of a job", "jobs", "JOB"),
     "markers": Entry("record deploys, launches and maintenance", "record.markers"),

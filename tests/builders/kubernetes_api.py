@@ -138,74 +138,77 @@ class ApiServer:
             self._changed.notify_all()
 
 
+class _Requests(BaseHTTPRequestHandler):
+    state: ApiServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Keep the tests' output clean."""
+
+    def do_GET(self) -> None:
+        self.state.requests.append(self.path)
+        if self.headers.get("authorization") != f"Bearer {TOKEN}":
+            self._answer(401, {"message": "who are you?"})
+            return
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        kind = PATHS.get(url.path, "")
+        if kind in self.state.forbidden:
+            self._answer(403, {"message": "not allowed"})
+        elif kind and kind not in self.state.absent and query.get("watch"):
+            self._watch(kind, int(query["resourceVersion"]))
+        elif kind and kind not in self.state.absent:
+            self._answer(200, self.state.list_page(kind, int(query.get("continue", 0))))
+        else:
+            self._discover(url.path)
+
+    def _discover(self, path: str) -> None:
+        _, _, group, *version = path.split("/")
+        kinds = {
+            place.split("/")[-1]: place.split("/")[3]
+            for place, kind in PATHS.items()
+            if f"/apis/{group}/" in place and kind not in self.state.absent
+        }
+        if not kinds:
+            self._answer(404, {"message": "not found"})
+        elif version:
+            self._answer(200, {"resources": [{"name": name} for name in kinds]})
+        else:
+            preferred = f"{group}/{next(iter(kinds.values()))}"
+            self._answer(200, {"preferredVersion": {"groupVersion": preferred}})
+
+    def _answer(self, status: int, body: Json) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _watch(self, kind: str, version: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.close_connection = True
+        for change in self.state.changes(kind, version):
+            if change is None:
+                return
+            line = json.dumps(change).encode() + b"\n"
+            half = len(line) // 2
+            for chunk in (line[:half], line[half:]):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+
 @contextmanager
 def api_server() -> Iterator[ApiServer]:
     """Serve a cluster without objects on a free port."""
     state = ApiServer()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: object) -> None:
-            """Keep the tests' output clean."""
-
-        def do_GET(self) -> None:
-            state.requests.append(self.path)
-            if self.headers.get("authorization") != f"Bearer {TOKEN}":
-                self._answer(401, {"message": "who are you?"})
-                return
-            url = urlsplit(self.path)
-            query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            kind = PATHS.get(url.path, "")
-            if kind in state.forbidden:
-                self._answer(403, {"message": "not allowed"})
-            elif kind and kind not in state.absent and query.get("watch"):
-                self._watch(kind, int(query["resourceVersion"]))
-            elif kind and kind not in state.absent:
-                self._answer(200, state.list_page(kind, int(query.get("continue", 0))))
-            else:
-                self._discover(url.path)
-
-        def _discover(self, path: str) -> None:
-            _, _, group, *version = path.split("/")
-            kinds = {
-                place.split("/")[-1]: place.split("/")[3]
-                for place, kind in PATHS.items()
-                if f"/apis/{group}/" in place and kind not in state.absent
-            }
-            if not kinds:
-                self._answer(404, {"message": "not found"})
-            elif version:
-                self._answer(200, {"resources": [{"name": name} for name in kinds]})
-            else:
-                preferred = f"{group}/{next(iter(kinds.values()))}"
-                self._answer(200, {"preferredVersion": {"groupVersion": preferred}})
-
-        def _answer(self, status: int, body: Json) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def _watch(self, kind: str, version: int) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Transfer-Encoding", "chunked")
-            self.end_headers()
-            self.close_connection = True
-            for change in state.changes(kind, version):
-                if change is None:
-                    return
-                line = json.dumps(change).encode() + b"\n"
-                half = len(line) // 2
-                for chunk in (line[:half], line[half:]):
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-                    self.wfile.flush()
-            self.wfile.write(b"0\r\n\r\n")
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    requests = type("Requests", (_Requests,), {"state": state})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), requests)
     server.daemon_threads = True
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})

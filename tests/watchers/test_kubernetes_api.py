@@ -4,15 +4,14 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from kubernetes import client
 
-client = pytest.importorskip("kubernetes.client")
-
-from ett_service.importers.kubernetes.cluster import Cluster  # noqa: E402
-from ett_service.watchers.kubernetes import Feed, Kubernetes  # noqa: E402
-from ett_service.watchers.kubernetes_api import KINDS, Api, KindStream  # noqa: E402
-from ett_service.watchers.watcher import Unavailable  # noqa: E402
-from tests.builders import kubernetes as k8s  # noqa: E402
-from tests.builders.kubernetes_api import TOKEN, ApiServer, api_server  # noqa: E402
+from ett_service.importers.kubernetes.cluster import Cluster
+from ett_service.watchers.kubernetes import Feed, Kubernetes
+from ett_service.watchers.kubernetes_api import KINDS, Api, KindStream
+from ett_service.watchers.watcher import Unavailable
+from tests.builders import kubernetes as k8s
+from tests.builders.kubernetes_api import TOKEN, ApiServer, api_server
 
 JOB = k8s.owner("Job", "llm")
 POD = k8s.pod("llm-a", JOB, 1, scheduled=2, container=k8s.running(3))
@@ -37,7 +36,7 @@ class Watch:
         self.source.look()
         with self.feed.lock:
             wire = k8s.all_events(self.feed.cluster)
-        return [(each["type"], each.get("phase", each.get("outcome", ""))) for each in wire]
+        return [(each["type"], str(each.get("phase", each.get("outcome")))) for each in wire]
 
 
 @pytest.fixture

@@ -85,10 +85,14 @@ def _reason(run: ImportedRun, fact: Fact, code: str, pointer: str) -> str:
 
 
 class Delivery:
-    """Runs on their way to the server that *args* name; *tally* grows with its verdicts."""
+    """Runs on their way to the server that *args* name; *tally* grows with its verdicts.
 
-    def __init__(self, args: Namespace, tally: Tally) -> None:
+    Jobs of *history* move no Prometheus counter.
+    """
+
+    def __init__(self, args: Namespace, tally: Tally, *, history: bool = True) -> None:
         self._args = args
+        self._history = history
         self._tally = tally
         self._waiting: list[tuple[ImportedRun, Fact]] = []
 
@@ -117,7 +121,7 @@ class Delivery:
         if not waiting:
             return
         events = [fact.event for _, fact in waiting]
-        body = {"batch_id": str(uuid.uuid4()), "history": True, "events": events}
+        body = {"batch_id": str(uuid.uuid4()), "history": self._history, "events": events}
         verdict = _verdict(post(self._args, body), self._args, len(events))
         tally = self._tally
         tally.accepted += verdict["accepted"]
