@@ -5,6 +5,7 @@ chunks as they happen. It can forget its history, break off what is being watche
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,6 +22,7 @@ PATHS = {
     "/apis/jobset.x-k8s.io/v1alpha2/jobsets": "JobSet",
     "/apis/kueue.x-k8s.io/v1beta1/workloads": "Workload",
 }
+_NAMESPACE = re.compile("/namespaces/[^/]+")
 _WAIT_S = 30.0
 
 
@@ -152,7 +154,7 @@ class _Requests(BaseHTTPRequestHandler):
             return
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        kind = PATHS.get(url.path, "")
+        kind = PATHS.get(_NAMESPACE.sub("", url.path), "")
         if kind in self.state.forbidden:
             self._answer(403, {"message": "not allowed"})
         elif kind and kind not in self.state.absent and query.get("watch"):
