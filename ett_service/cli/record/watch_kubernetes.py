@@ -37,7 +37,8 @@ def source(args: Namespace) -> Kubernetes:
         if error.name != "kubernetes":
             raise
         raise Failure(
-            "the client for Kubernetes is not installed", "pip install 'ett-service[kubernetes]'"
+            "the client for Kubernetes is not installed",
+            "pip install 'ett-service[server,kubernetes]'",
         ) from None
     try:
         api = kubernetes_api.Api(kubernetes_api.connected(args.context), args.namespace)

@@ -65,4 +65,4 @@ def test_a_machine_without_the_client_is_told_what_to_install(
     monkeypatch.delattr("ett_service.watchers.kubernetes_api", raising=False)
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     assert main(["watch", "kubernetes", "--once"]) == 1
-    assert "pip install 'ett-service[kubernetes]'" in capsys.readouterr().err
+    assert "pip install 'ett-service[server,kubernetes]'" in capsys.readouterr().err
