@@ -37,6 +37,7 @@ TESTED_IN = {
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",
     "cli/operations/server_checks.py": "cli/operations/test_doctor.py",
+    "cli/record/watch.py": "cli/record/test_watch_kubernetes.py",
     "cli/local.py": "cli/operations/test_config.py",
     "cli/remote.py": "cli/test_failures.py",
     "client/sending/backlog.py": "client/sending/test_spool.py",
@@ -66,6 +67,7 @@ TESTED_IN = {
     "client/torch/checkpoints.py": "client/test_torch.py",
     "client/torch/compiles.py": "client/test_torch.py",
     "client/torch/imports.py": "client/test_torch.py",
+    "ingest/trainer_status.py": "api/record/test_trainer_status.py",
     "ingest/otlp/receive.py": "api/record/test_traces.py",
     "ingest/otlp/spans.py": "api/record/test_traces.py",
     "ingest/otlp/identity.py": "ingest/otlp/test_events.py",
@@ -98,6 +100,7 @@ TESTED_IN = {
     "detection/models/registry.py": "detection/test_detector.py",
     "detection/verdict.py": "detection/test_detector.py",
     "storage/regressions/findings.py": "storage/regressions/test_regressions.py",
+    "watchers/watcher.py": "watchers/test_kubernetes.py",
     "worker/notify.py": "worker/test_evaluating.py",
 }
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from ett_service.importers.importer import Fact, ImportedRun, WireEvent
 from ett_service.importers.kubernetes.cluster import Cluster, Unusable
-from ett_service.importers.kubernetes.objects import Json
+from ett_service.importers.kubernetes.templates import Json
 from ett_service.watchers.watcher import Look, Unavailable
 
 ALIVE_EVERY_S: Final = 600

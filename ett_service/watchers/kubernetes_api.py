@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from ett_service.importers.kubernetes.objects import Json
+from ett_service.importers.kubernetes.templates import Json
 from ett_service.watchers.kubernetes import Feed
 from ett_service.watchers.watcher import Unavailable
 

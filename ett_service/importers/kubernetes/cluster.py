@@ -15,7 +15,6 @@ from ett_service.importers.kubernetes.objects import (
     JOBSET_NAME,
     JOBSET_UID,
     ROOTS,
-    Json,
     Meta,
     Owner,
     Pod,
@@ -26,6 +25,7 @@ from ett_service.importers.kubernetes.objects import (
     workload_of,
 )
 from ett_service.importers.kubernetes.quota import Quota
+from ett_service.importers.kubernetes.templates import Json
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 KINDS: Final = frozenset({"Pod", "Workload", *ROOTS})

@@ -13,7 +13,7 @@ import yaml
 
 from ett_service.importers.files import Line, lines_of
 from ett_service.importers.importer import Report
-from ett_service.importers.kubernetes.objects import Json
+from ett_service.importers.kubernetes.templates import Json
 
 _LONGEST_DOCUMENT = 32 << 20
 _ITEMS = ('"items": [', '"items":[')

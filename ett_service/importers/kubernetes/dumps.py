@@ -10,7 +10,7 @@ from ett_service.importers.files import Unreadable, files_under
 from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent
 from ett_service.importers.kubernetes.cluster import ADDED, Cluster, Unusable
 from ett_service.importers.kubernetes.documents import objects_of
-from ett_service.importers.kubernetes.objects import Json
+from ett_service.importers.kubernetes.templates import Json
 
 _PATTERNS = ("*.json", "*.yaml", "*.yml", "*.jsonl", "*.ndjson", "*.json.gz", "*.yaml.gz")
 

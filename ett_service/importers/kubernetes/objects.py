@@ -8,8 +8,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ett_service.importers.importer import clean
+from ett_service.importers.kubernetes.templates import (
+    Asks,
+    Claims,
+    Json,
+    asks_of,
+    claims_of,
+    main_container,
+)
 
-Json = Mapping[str, Any]
 Slot = tuple[str, ...]
 """The place of a pod among those of its job; a pod that replaces another one has the same."""
 
@@ -24,10 +31,6 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 
 _JOBSET_PLACE = ("jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index", INDEX)
 _PYTORCH_PLACE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index")
-_IDENTITY = ("ETT_JOB", "ETT_LAUNCH", "ETT_ATTEMPT")
-_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
-_ACCELERATOR = re.compile(r".+/(gpu|tpu|gaudi|neuron|neuroncore|npu)s?$|.+/(mig|gpu)[-.].+")
-_PRODUCT = re.compile(r".*(gpu\.product|gke-accelerator|gke-tpu-accelerator|accelerator-name)$")
 _UID = re.compile(r"[0-9A-Za-z-]{1,40}")
 _LONGEST_MESSAGE = 2000
 
@@ -59,22 +62,6 @@ class Owner(NamedTuple):
     name: str
 
 
-class Claims(NamedTuple):
-    """Who a trainer in the pod says that it is, by its environment; None where it says nothing."""
-
-    job: str | None = None
-    launch: str | None = None
-    attempt: int | None = None
-
-
-class Placed(NamedTuple):
-    """What containers ask for."""
-
-    gpus: int = 0
-    hardware: str | None = None
-    image: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Meta:
     """What every object says of itself."""
@@ -96,7 +83,7 @@ class Pod:
 
     meta: Meta
     claims: Claims
-    asks: Placed
+    asks: Asks
     slot: Slot | None  #: None where pods of the job are interchangeable
     node: str | None
     conditions: Mapping[str, Condition] = field(hash=False)
@@ -117,7 +104,7 @@ class Root:
 
     meta: Meta
     claims: Claims
-    asks: Placed  #: of all pods together
+    asks: Asks  #: of all pods together
     pods: int | None  #: how many run at once; None where it does not say
     conditions: Mapping[str, Condition] = field(hash=False)
     failed_pods: int
@@ -196,15 +183,15 @@ def conditions_of(thing: Json) -> dict[str, Condition]:
 def pod_of(thing: Json) -> Pod:
     """Read a pod. Raises what :func:`meta_of` raises."""
     meta, spec, status = meta_of(thing), thing["spec"], thing.get("status") or {}
-    main = _main_container(spec)
+    main = main_container(spec)
     statuses = status.get("containerStatuses") or ()
     own: Json = next((each for each in statuses if each["name"] == main["name"]), {})
     state = own.get("state") or {}
     running = state.get("running") or {}
     return Pod(
         meta=meta,
-        claims=_claims(spec, meta.labels, meta.annotations, _own_fields(meta)),
-        asks=_asks(spec),
+        claims=claims_of(spec, meta.labels, meta.annotations, _own_fields(meta)),
+        asks=asks_of(spec),
         slot=_slot(meta),
         node=spec.get("nodeName") or None,
         conditions=conditions_of(thing),
@@ -236,70 +223,6 @@ def _own_fields(meta: Meta) -> dict[str, str]:
         "metadata.name": meta.name,
         "metadata.namespace": meta.namespace,
     }
-
-
-def _containers(spec: Json) -> list[Json]:
-    return [*spec["containers"], *(spec.get("initContainers") or ())]
-
-
-def _main_container(spec: Json) -> Json:
-    containers = spec["containers"]
-    return next((each for each in containers if _gpus(each)), containers[0])
-
-
-def _gpus(container: Json) -> int:
-    asked = container.get("resources") or {}
-    amounts = {**(asked.get("requests") or {}), **(asked.get("limits") or {})}
-    return sum(int(amount) for name, amount in amounts.items() if _ACCELERATOR.fullmatch(name))
-
-
-def _asks(spec: Json) -> Placed:
-    selectors = spec.get("nodeSelector") or {}
-    return Placed(
-        gpus=sum(_gpus(each) for each in spec["containers"]),
-        hardware=next(
-            (clean(name) for key, name in selectors.items() if _PRODUCT.match(key)), None
-        ),
-        image=clean(str(_main_container(spec).get("image") or "")) or None,
-    )
-
-
-def _claims(
-    spec: Json,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    fields: Mapping[str, str],
-) -> Claims:
-    """Read the identity that containers are given, the trainer's first."""
-    claims: dict[str, str] = {}
-    for container in [_main_container(spec), *_containers(spec)]:
-        for entry in container.get("env") or ():
-            if entry["name"] in _IDENTITY:
-                value = _value(entry, labels, annotations, fields)
-                if value:
-                    claims.setdefault(entry["name"], clean(value))
-    attempt = claims.get("ETT_ATTEMPT", "")
-    return Claims(
-        job=claims.get("ETT_JOB"),
-        launch=claims.get("ETT_LAUNCH", "")[:100] or None,
-        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
-    )
-
-
-def _value(
-    entry: Json,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    fields: Mapping[str, str],
-) -> str | None:
-    """Return what an environment's entry is, None where it cannot be told from here."""
-    if "valueFrom" not in entry:
-        value = str(entry.get("value") or "")
-        return None if "$(" in value else value
-    path = str((entry["valueFrom"].get("fieldRef") or {}).get("fieldPath", ""))
-    if (part := _FIELD.fullmatch(path)) is None:
-        return fields.get(path)
-    return (labels if part[1] == "labels" else annotations).get(part[2])
 
 
 def _slot(meta: Meta) -> Slot | None:
@@ -343,13 +266,15 @@ def root_of(thing: Json) -> Root:
     """Read a job. Raises what :func:`meta_of` raises."""
     meta, status = meta_of(thing), thing.get("status") or {}
     parts = list(_PARTS[meta.kind](meta, thing["spec"]))
-    claims, asks = Claims(), Placed()
+    claims, asks = Claims(), Asks()
     for part in parts:
         spec = part.template["spec"]
         words = {**((part.template.get("metadata") or {}).get("labels") or {}), **part.labels}
-        claims = _first_of(claims, _claims(spec, words, {}, {"metadata.namespace": meta.namespace}))
-        own = _asks(spec)
-        asks = Placed(
+        claims = _first_of(
+            claims, claims_of(spec, words, {}, {"metadata.namespace": meta.namespace})
+        )
+        own = asks_of(spec)
+        asks = Asks(
             asks.gpus + part.pods * own.gpus,
             asks.hardware or own.hardware,
             asks.image if asks.gpus else own.image,
