@@ -61,10 +61,11 @@ class Feed:
 
 @dataclass(slots=True)
 class _Sent:
-    """What was returned of a job, and whether it is certain that it arrived."""
+    """What was returned of a job, as hashes of ids."""
 
-    version: int
-    is_certain: bool = False
+    version: int = -1
+    certain: set[int] = field(default_factory=set)  #: what is known to have arrived
+    latest: set[int] = field(default_factory=set)  #: what was returned last
 
 
 @dataclass(slots=True)
@@ -111,7 +112,7 @@ class Kubernetes:
         self._troubles = troubles
 
     def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
-        """Return what *jobs* of the latest look say, all of it where it is not known to be sent."""
+        """Return what *jobs* of the latest look say and is not known to have arrived."""
         news = list(jobs)
         self._confirm(set(news))
         with self.feed.lock:
@@ -119,13 +120,15 @@ class Kubernetes:
         return [run for run in runs if run is not None]
 
     def _confirm(self, news: set[str]) -> None:
-        """Note what arrived: what did not is news again, with its mark as it was."""
-        for uid, sent in list(self._sent.items()):
-            if uid not in news:
-                sent.is_certain = True
+        """Note what arrived: a job that is not news again has nothing that did not."""
+        for uid in [uid for uid in self._sent if uid not in news]:
+            sent = self._sent[uid]
+            if sent.latest:
+                sent.certain |= sent.latest
+                sent.latest = set()
             if uid not in self._versions:
                 del self._sent[uid]
-            elif sent.is_certain and uid not in news:
+            elif sent.version == self._versions[uid]:
                 self._forget(uid)
 
     def _forget(self, uid: str) -> None:
@@ -135,16 +138,20 @@ class Kubernetes:
                 del self._sent[uid]
 
     def _run(self, uid: str) -> ImportedRun | None:
-        version = self._versions[uid]
-        before = self._sent.get(uid)
-        is_known = before is not None and before.is_certain and before.version == version
-        events = [] if is_known else self.feed.cluster.events(uid)
-        events += self._signs(uid)
-        self._sent[uid] = _Sent(version, is_known)
+        cluster = self.feed.cluster
+        sent = self._sent.setdefault(uid, _Sent())
+        every_us = ALIVE_EVERY_S * 1_000_000
+        signs = cluster.heartbeats(uid, int(self.now() * 1e6), every_us)
+        events = [*self._unsent(uid, sent), *signs]
         if not events:
             return None
         return ImportedRun(_PATH, events[0]["job"], tuple(Fact(event) for event in events))
 
-    def _signs(self, uid: str) -> list[WireEvent]:
-        every_us = ALIVE_EVERY_S * 1_000_000
-        return self.feed.cluster.heartbeats(uid, int(self.now() * 1e6), every_us)
+    def _unsent(self, uid: str, sent: _Sent) -> list[WireEvent]:
+        version = self._versions[uid]
+        if version == sent.version and not sent.latest:
+            return []
+        events = {hash(event["id"]): event for event in self.feed.cluster.events(uid)}
+        sent.version = version
+        sent.latest = events.keys() - sent.certain
+        return [event for name, event in events.items() if name in sent.latest]

@@ -1,6 +1,7 @@
 """Hugging Face's own callback for Kubeflow, on the real service: a job without any code."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_a_job_that_breaks_and_resumes_needs_no_code(tmp_path: Path) -> None:
         ]
         assert run("transformers", tmp_path / "spool", "", runs) == [1, 0]
 
-        def finished() -> dict[str, object] | None:
+        def finished() -> dict[str, Any] | None:
             answer = server.get("/v1/jobs/sft")
             return answer if answer and answer["state"] == "finished" else None
 
