@@ -119,6 +119,8 @@ def _digest(content: object) -> Any:
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:
     """Make text from a log fit to send: no controls, no lone surrogates, not too long."""
+    if text.isascii() and text.isprintable():
+        return text.strip()[:longest]
     safe = text.encode("utf-8", "replace").decode("utf-8")
     printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in safe)
     return printable.strip()[:longest]

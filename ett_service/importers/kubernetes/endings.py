@@ -24,8 +24,6 @@ _NO_STATES = frozenset({"", "Completed", "Error", "ContainerStatusUnknown"})
 """Reasons of a container that say no more than its exit code."""
 
 _PREEMPTOR = re.compile(r"\(UID: ([0-9A-Za-z-]+)(?:, JobUID: ([0-9A-Za-z-]+))?\)")
-_TEARDOWN_US = 120_000_000
-"""How long after an eviction its pods may take to end."""
 
 
 class RootEnd(NamedTuple):
@@ -74,14 +72,7 @@ def ending(cycle: Cycle, evictions: Iterable[Eviction], end: RootEnd | None) -> 
 
 def _eviction(cycle: Cycle, over_at: int, evictions: Iterable[Eviction]) -> Eviction | None:
     begin = cycle.begin
-    return next(
-        (
-            each
-            for each in evictions
-            if begin <= each.at <= over_at and over_at - each.at <= _TEARDOWN_US
-        ),
-        None,
-    )
+    return next((each for each in evictions if begin <= each.at <= over_at), None)
 
 
 def _went_wrong(life: Life) -> bool:

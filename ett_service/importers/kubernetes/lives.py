@@ -149,7 +149,7 @@ class Attempts:
         """How many pods of a job of one pod had failed that are not there any more."""
         if root is None or root.pods != 1:
             return 0
-        return max(0, root.failed_pods - sum(pod.is_over for pod in self.pods))
+        return max(0, root.failed_pods - sum(pod.has_failed for pod in self.pods))
 
     @staticmethod
     def _slot(pod: Pod, cycle: Cycle, root: Root | None) -> Slot:

@@ -96,6 +96,7 @@ class Pod:
     reason: str  #: why the pod is over, where its kubelet says so
     message: str
     is_over: bool
+    has_failed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,7 @@ def pod_of(thing: Json) -> Pod:
         reason=clean(str(status.get("reason") or "")),
         message=clean(str(status.get("message") or ""), _LONGEST_MESSAGE),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
+        has_failed=status.get("phase") == "Failed",
     )
 
 

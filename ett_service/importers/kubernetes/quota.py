@@ -1,7 +1,8 @@
 """How a job waited for quota: what Kueue, or the suspended job itself, went through.
 
 An object has each condition at its last transition only. A watcher sees them all, so they are
-collected; of what is seen late only that is used which cannot be a later transition.
+collected; of what is seen late only that is used which cannot be a later transition. PodsReady is
+not used at all: it turns true anew after a recovery, and pods say themselves when they began.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,6 @@ class Wait:
     begin: int
     reserved_at: int | None = None
     admitted_at: int | None = None
-    ready_at: int | None = None  #: when its pods were ready first
 
 
 @dataclass(slots=True)
@@ -67,13 +67,9 @@ class Quota:
             return
         if wait.reserved_at is None:
             wait.reserved_at = reserved.at
-        admitted, ready = _turned(conditions, "Admitted"), _turned(conditions, "PodsReady")
+        admitted = _turned(conditions, "Admitted")
         if wait.admitted_at is None and admitted and admitted.at >= wait.reserved_at:
             wait.admitted_at = admitted.at
-        # After a recovery PodsReady turns true anew: that is not how long the start took.
-        is_first = ready is not None and ready.reason != "Recovered"
-        if wait.ready_at is None and ready and is_first and ready.at >= wait.reserved_at:
-            wait.ready_at = ready.at
 
 
 def _turned(conditions: Mapping[str, Condition], name: str) -> Condition | None:
