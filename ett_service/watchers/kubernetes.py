@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
 
-from ett_service.importers.importer import Fact, ImportedRun, WireEvent
+from ett_service.importers.importer import Fact, ImportedRun
 from ett_service.importers.kubernetes.cluster import Cluster, Unusable
 from ett_service.importers.kubernetes.templates import Json
 from ett_service.watchers.watcher import Look, Unavailable
@@ -60,15 +60,6 @@ class Feed:
 
 
 @dataclass(slots=True)
-class _Sent:
-    """What was returned of a job, as hashes of ids."""
-
-    version: int = -1
-    certain: set[int] = field(default_factory=set)  #: what is known to have arrived
-    latest: set[int] = field(default_factory=set)  #: what was returned last
-
-
-@dataclass(slots=True)
 class Kubernetes:
     """The jobs of one cluster."""
 
@@ -81,7 +72,6 @@ class Kubernetes:
     _is_started: bool = False
     _troubles: tuple[str, ...] = ()
     _versions: dict[str, int] = field(default_factory=dict)
-    _sent: dict[str, _Sent] = field(default_factory=dict)
 
     def look(self) -> Look:
         """Return what there is; see :class:`Look`.
@@ -112,46 +102,22 @@ class Kubernetes:
         self._troubles = troubles
 
     def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
-        """Return what *jobs* of the latest look say and is not known to have arrived."""
+        """Return all that *jobs* of the latest look say."""
         news = list(jobs)
-        self._confirm(set(news))
         with self.feed.lock:
-            runs = [self._run(uid) for uid in news]
-        return [run for run in runs if run is not None]
+            self._forget(self._versions.keys() - set(news))
+            return [run for uid in news if (run := self._run(uid)) is not None]
 
-    def _confirm(self, news: set[str]) -> None:
-        """Note what arrived: a job that is not news again has nothing that did not."""
-        for uid in [uid for uid in self._sent if uid not in news]:
-            sent = self._sent[uid]
-            if sent.latest:
-                sent.certain |= sent.latest
-                sent.latest = set()
-            if uid not in self._versions:
-                del self._sent[uid]
-            elif sent.version == self._versions[uid]:
-                self._forget(uid)
-
-    def _forget(self, uid: str) -> None:
-        with self.feed.lock:
+    def _forget(self, sent: Iterable[str]) -> None:
+        """Let go of jobs that are gone and were sent: they are no news any more."""
+        for uid in sent:
             if self.feed.cluster.is_gone(uid):
                 self.feed.cluster.forget(uid)
-                del self._sent[uid]
 
     def _run(self, uid: str) -> ImportedRun | None:
-        cluster = self.feed.cluster
-        sent = self._sent.setdefault(uid, _Sent())
-        every_us = ALIVE_EVERY_S * 1_000_000
+        cluster, every_us = self.feed.cluster, ALIVE_EVERY_S * 1_000_000
         signs = cluster.heartbeats(uid, int(self.now() * 1e6), every_us)
-        events = [*self._unsent(uid, sent), *signs]
+        events = [*cluster.events(uid), *signs]
         if not events:
             return None
         return ImportedRun(_PATH, events[0]["job"], tuple(Fact(event) for event in events))
-
-    def _unsent(self, uid: str, sent: _Sent) -> list[WireEvent]:
-        version = self._versions[uid]
-        if version == sent.version and not sent.latest:
-            return []
-        events = {hash(event["id"]): event for event in self.feed.cluster.events(uid)}
-        sent.version = version
-        sent.latest = events.keys() - sent.certain
-        return [event for name, event in events.items() if name in sent.latest]

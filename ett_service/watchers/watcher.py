@@ -7,13 +7,14 @@ there to spare that, no more.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from ett_service.core.errors import EttError
-from ett_service.importers.importer import ImportedRun
+from ett_service.importers.importer import Fact, ImportedRun
 
 _SAY_EVERY_S: Final = 600.0
+_FORGET_EVERY_S: Final = 3600.0
 
 
 class Unavailable(EttError):
@@ -54,6 +55,36 @@ class Poll:
     seconds: float
 
 
+class _Told:
+    """Which events have been sent, as hashes: those that were said again within an hour or two."""
+
+    def __init__(self) -> None:
+        self._lately: set[int] = set()
+        self._before: set[int] = set()
+        self._since = time.monotonic()
+
+    def untold(self, runs: Iterable[ImportedRun]) -> list[ImportedRun]:
+        """Return what *runs* say that has not been sent."""
+        left = [
+            replace(run, facts=tuple([fact for fact in run.facts if not self._has(fact)]))
+            for run in runs
+        ]
+        return [run for run in left if run.facts]
+
+    def _has(self, fact: Fact) -> bool:
+        key = hash(fact.event["id"])
+        if key not in self._lately and key in self._before:
+            self._lately.add(key)
+        return key in self._lately
+
+    def add(self, runs: Iterable[ImportedRun]) -> None:
+        """Note that *runs* have been sent."""
+        if time.monotonic() - self._since > _FORGET_EVERY_S:
+            self._since = time.monotonic()
+            self._before, self._lately = self._lately, set()
+        self._lately.update(hash(fact.event["id"]) for run in runs for fact in run.facts)
+
+
 @dataclass(slots=True)
 class Watcher:
     """Looks at a source every so often; *send* raises :class:`Unavailable` where it cannot."""
@@ -64,6 +95,7 @@ class Watcher:
     every_s: float
     report: Callable[[Poll], None] = lambda _: None
     _marks: dict[Any, int] = field(default_factory=dict)
+    _told: _Told = field(default_factory=_Told)
     _trouble: str = ""
     _said_at: float = -_SAY_EVERY_S
 
@@ -104,8 +136,9 @@ class Watcher:
         began = time.monotonic()
         look = self.source.look()
         news = [job for job, mark in look.marks.items() if self._marks.get(job) != mark]
-        runs = self.source.runs(news)
+        runs = self._told.untold(self.source.runs(news))
         self.send(runs)
+        self._told.add(runs)
         if look.is_whole:
             self._marks = dict(look.marks)
         else:

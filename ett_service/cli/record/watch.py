@@ -1,5 +1,6 @@
 """``ett watch``: a small process that records what a scheduler knows of its jobs."""
 
+import json
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
@@ -9,7 +10,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
-from ett_service.cli.output import shown, write_json
+from ett_service.cli.output import shown
 from ett_service.cli.record import watch_kubernetes
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
@@ -84,8 +85,7 @@ def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _print(poll: Poll) -> None:
-    write_json(asdict(poll))
-    sys.stdout.flush()
+    print(json.dumps(asdict(poll)), flush=True)
 
 
 def _ignore(_poll: Poll) -> None:

@@ -143,7 +143,7 @@ def _next_cycle(job: Job, wait: Wait) -> tuple[Attempt, int]:
     ]
     if later:
         _, _, attempt, number = min(later)
-        return attempt, number
+        return attempt, 0 if wait.is_first else number
     attempts = list(job.attempts)
     if attempts:
         return attempts[-1], attempts[-1].cycles[-1].number + 1
@@ -217,7 +217,9 @@ class _CycleEvents:
         waits = [
             wait
             for _, _, wait in self._job.waits
-            if wait.reserved_at is not None and max(before, default=-1) < wait.reserved_at <= begin
+            if wait.reserved_at is not None
+            and max(before, default=-1) < wait.reserved_at <= begin
+            and not (wait.is_first and self._cycle.number)
         ]
         return max(waits, key=lambda wait: wait.begin) if waits else None
 

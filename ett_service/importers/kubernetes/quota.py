@@ -27,6 +27,7 @@ class Wait:
     begin: int
     reserved_at: int | None = None
     admitted_at: int | None = None
+    is_first: bool = False  #: whether the job had never begun before
 
 
 @dataclass(slots=True)
@@ -42,7 +43,8 @@ class Quota:
         self.workload = workload
         conditions = workload.conditions
         if not self.waits:
-            self.waits.append(Wait(_first_begin(workload)))
+            is_first = not workload.evictions
+            self.waits.append(Wait(_first_begin(workload), is_first=is_first))
         if (evicted := _turned(conditions, "Evicted")) and not self._is_seen(evicted):
             self.evictions.append(Eviction(evicted.at, evicted.reason, evicted.message))
         requeued = _turned(conditions, "Evicted") or _turned(conditions, "Requeued")
@@ -100,6 +102,7 @@ class Suspension:
         is_on = suspended.status == "True"
         if not self.waits or (is_on and self.waits[-1].reserved_at is not None):
             at_first = not self.waits and not is_on
-            self.waits.append(Wait(meta.created if at_first else suspended.at))
+            begin = meta.created if at_first else suspended.at
+            self.waits.append(Wait(begin, is_first=not self.waits))
         if not is_on and self.waits[-1].reserved_at is None:
             self.waits[-1].reserved_at = suspended.at
