@@ -116,20 +116,20 @@ def _indent(line: Line) -> int:
 
 
 def _items(indent: int, lines: Iterator[Line]) -> Iterator[Piece]:
-    texts: list[str] = []
-    start, inner = 0, 0
-    for line in lines:
-        text = line.text.strip()
-        if not texts:
-            if text.startswith("]") and _indent(line) <= indent:
-                return
-            start, inner = line.number, _indent(line)
-        texts.append(line.text)
-        if text in ("}", "},") and _indent(line) == inner:
-            yield Piece(start, "".join(texts).rstrip().removesuffix(","))
-            texts = []
-    if texts:
-        yield Piece(start, "".join(texts))
+    """Cut the items of a list whose own line is *indent* in."""
+    for first in lines:
+        start, text = first.number, first.text.strip()
+        if text.startswith("]") and _indent(first) <= indent:
+            return
+        last = first.text[: _indent(first)] + "}"
+        ends = {last, f"{last}\n", f"{last},\n"}
+        texts = [first.text]
+        if text[-1:] not in ("}", ","):
+            for line in lines:
+                texts.append(line.text)
+                if line.text in ends:
+                    break
+        yield Piece(start, "".join(texts).rstrip().removesuffix(","))
 
 
 def _skip_rest(indent: int, lines: Iterator[Line]) -> None:
