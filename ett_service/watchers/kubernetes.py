@@ -26,6 +26,7 @@ class Stream(Protocol):
     """One kind of object, listed and followed."""
 
     trouble: str  #: why it is not up to date; empty where it is
+    has_stopped: bool  #: whether its thread has ended, which only a fault of ours does
 
     def start(self) -> None:
         """List and follow it in a thread of its own."""
@@ -78,11 +79,14 @@ class Kubernetes:
 
         Raises:
             Unavailable: where the cluster was not yet listed.
+            RuntimeError: where a stream has stopped: better no watcher than one that misses a kind.
         """
         if not self._is_started:
             for stream in self.streams:
                 stream.start()
             self._is_started = True
+        if any(stream.has_stopped for stream in self.streams):
+            raise RuntimeError("a kind of object is not followed any more")
         due = time.monotonic() + self.patience_s
         waiting = [each for each in self.streams if not each.wait(max(0, due - time.monotonic()))]
         if waiting:

@@ -168,6 +168,7 @@ class KindStream:
 
     def __init__(self, api: Api, kind: Kind, feed: Feed, say: Say, pause_s: float = 1.0) -> None:
         self.trouble = ""
+        self.has_stopped = False
         self._api = api
         self._kind = kind
         self._feed = feed
@@ -181,11 +182,18 @@ class KindStream:
 
     def start(self) -> None:
         """List and follow the kind in a thread of its own, as long as the process lives."""
-        Thread(target=self._run, name=f"watch {self._kind.plural}", daemon=True).start()
+        Thread(target=self._until_stopped, name=f"watch {self._kind.plural}", daemon=True).start()
 
     def wait(self, patience_s: float) -> bool:
         """Wait until all objects were listed once, or the kind is known to be absent."""
         return self._was_listed.wait(patience_s)
+
+    def _until_stopped(self) -> None:
+        try:
+            self._run()
+        finally:
+            self.has_stopped = True
+            self._was_listed.set()
 
     def _run(self) -> None:
         while True:

@@ -21,6 +21,7 @@ class Listed:
 
     def __init__(self, *, is_listed: bool = True) -> None:
         self.trouble = "" if is_listed else "no answer"
+        self.has_stopped = False
         self.starts = 0
         self._is_listed = is_listed
 
@@ -122,6 +123,13 @@ def test_a_cluster_that_does_not_answer_is_no_empty_cluster() -> None:
     source = Kubernetes(Feed(Cluster()), [Listed(is_listed=False)], patience_s=0)
     with pytest.raises(Unavailable, match="no answer"):
         source.look()
+
+
+def test_a_stream_that_has_stopped_ends_the_watcher(world: World) -> None:
+    world.poll()
+    world.stream.has_stopped = True
+    with pytest.raises(RuntimeError, match="not followed"):
+        world.watcher.try_to_poll()
 
 
 def test_trouble_is_said_when_it_begins(world: World) -> None:
