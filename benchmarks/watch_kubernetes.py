@@ -84,7 +84,8 @@ def watched(jobs: int, polls: int) -> tuple[float, float, float]:
     process = Process(target=serve, args=(jobs, there), daemon=True)
     process.start()
     clock = [time.time()]
-    watcher = watcher_of(*here.recv(), clock)
+    api_url, service_url = here.recv()
+    watcher = watcher_of(api_url, service_url, clock)
     began = time.process_time()
     watcher.poll()
     first = time.process_time() - began
