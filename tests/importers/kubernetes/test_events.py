@@ -87,6 +87,24 @@ def test_what_is_seen_again_is_the_same_again() -> None:
     assert told(*RETRIED, cluster=cluster) == told(*RETRIED, cluster=cluster)
 
 
+def test_the_end_of_a_pod_that_was_replaced_before_is_its_own() -> None:
+    first = k8s.pod("llm-a", JOB, 0, scheduled=1, container=k8s.over(2, 130, 143), deleted=100)
+    second = k8s.pod("llm-b", JOB, 101, scheduled=102, container=k8s.running(103))
+    (ended,) = of_type(told(k8s.job("llm"), first, second), "attempt_ended")
+    assert ended["cycle"] == 0
+
+
+def test_the_end_of_a_pod_ends_also_what_began_inside_it_and_was_not_seen() -> None:
+    wire = told(k8s.job("llm"), k8s.pod("a", JOB, 0, scheduled=1, container=k8s.over(2, 99, 137)))
+    inside = {"job": "llm", "launch": k8s.uid("llm"), "at": k8s.instant(50)}
+    wire += [{"type": "attempt_started", "id": "agent", "cycle": 1, **inside}]
+    attempts = folded(wire).attempts
+    assert [(each.cycle, each.outcome) for each in attempts] == [
+        (0, Outcome.LOST),
+        (1, Outcome.FAILED),
+    ]
+
+
 def test_evidence_that_the_control_plane_forgets_stands_at_the_end() -> None:
     ended, _ = of_type(told(*RETRIED), "attempt_ended")
     evidence = ended["attributes"]

@@ -68,7 +68,8 @@ def test_an_in_place_restart_is_counted_by_its_annotation() -> None:
 def test_what_was_read_of_a_life_once_stays() -> None:
     attempts = Attempts(k8s.uid("llm"))
     ended = k8s.pod("a", JOB, 0, container=k8s.over(10, 20, 3))
-    for state in (k8s.pod("a", JOB, 0, container=k8s.running(10)), ended):
+    unknown = k8s.pod("a", JOB, 0, container=k8s.waiting())
+    for state in (k8s.pod("a", JOB, 0, container=k8s.running(10)), ended, unknown):
         attempts.take(pod_of(state), None, 0)
     later = k8s.pod("a", JOB, 0, container=k8s.running(40, restarts=2, last=k8s.life(30, 35, 1)))
     attempts.take(pod_of(later), None, 0)

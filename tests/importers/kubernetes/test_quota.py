@@ -54,6 +54,17 @@ def test_a_workload_that_was_evicted_waits_anew() -> None:
     assert waits(workload(RESERVED), evicted, again) == [(0, 100), (HOUR, 2 * HOUR)]
 
 
+def test_a_quota_that_is_not_yet_given_back_ends_no_later_wait() -> None:
+    assert waits(workload(RESERVED), workload(RESERVED, EVICTED)) == [(0, 100), (HOUR, None)]
+
+
+def test_a_workload_that_was_queued_anew_once_waits_anew_once() -> None:
+    requeued = k8s.condition("Requeued", HOUR + 60)
+    evicted = workload(k8s.condition("QuotaReserved", HOUR, "False"), EVICTED, requeued)
+    again = workload(k8s.condition("QuotaReserved", 2 * HOUR), requeued)
+    assert waits(workload(RESERVED), evicted, again, again) == [(0, 100), (HOUR, 2 * HOUR)]
+
+
 def test_of_a_wait_that_is_seen_too_late_nothing_is_made_up() -> None:
     again = workload(
         k8s.condition("QuotaReserved", 2 * HOUR),
