@@ -18,7 +18,7 @@ COPY --from=wheel /wheels /wheels
 RUN python -m venv --without-pip /venv \
     && wheel="$(echo /wheels/*.whl)" \
     && pip --python /venv/bin/python install --no-cache-dir --only-binary :all: \
-        --constraint /constraints.txt "${wheel}[server]" \
+        --constraint /constraints.txt "${wheel}[server,kubernetes]" \
     && python -m compileall -q /venv
 
 FROM interpreter

@@ -69,6 +69,7 @@ TESTED_IN = {
     "client/torch/compiles.py": "client/test_torch.py",
     "client/torch/imports.py": "client/test_torch.py",
     "importers/slurm/record.py": "importers/slurm/test_facts.py",
+    "ingest/trainer_status.py": "api/record/test_trainer_status.py",
     "ingest/otlp/receive.py": "api/record/test_traces.py",
     "ingest/otlp/spans.py": "api/record/test_traces.py",
     "ingest/otlp/identity.py": "ingest/otlp/test_events.py",

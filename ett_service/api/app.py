@@ -22,7 +22,15 @@ from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
-from ett_service.api.record import corrections, deletion, events, keys, markers, traces
+from ett_service.api.record import (
+    corrections,
+    deletion,
+    events,
+    keys,
+    markers,
+    traces,
+    trainer_status,
+)
 from ett_service.api.regressions import comparison, mutes, power, triage
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
@@ -47,6 +55,7 @@ def _questions() -> list[APIRouter]:
 ROUTERS = (
     events.router,
     traces.router,
+    trainer_status.router,
     jobs.router,
     events.job_router,
     timeline.router,

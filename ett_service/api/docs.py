@@ -11,6 +11,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ett_service.api.problems import ProblemDocument
 from ett_service.ingest.requests import regression_remark_schema, remark_schema
+from ett_service.ingest.trainer_status import trainer_status_schema
 from ett_service.ingest.wire import event_schema
 
 router = APIRouter(include_in_schema=False)
@@ -55,7 +56,11 @@ def describe(app: FastAPI) -> dict[str, Any]:
         )
         schemas = document["components"]["schemas"]
         schemas.update(
-            _problem_schemas() | remark_schema() | regression_remark_schema(), **event_schema()
+            _problem_schemas()
+            | remark_schema()
+            | regression_remark_schema()
+            | trainer_status_schema(),
+            **event_schema(),
         )
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         for path, operations in document["paths"].items():

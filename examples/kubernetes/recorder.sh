@@ -17,7 +17,7 @@ now() {
 # Write an event: its type, its instant, then its own members as JSON.
 event() {
     printf '{"type":"%s","at":"%s","job":"%s","launch":"%s"%s}\n' \
-        "$1" "$2" "$ETT_JOB" "$POD_UID" "${3:+,$3}" >> "$events"
+        "$1" "$2" "$ETT_JOB" "$ETT_LAUNCH" "${3:+,$3}" >> "$events"
     waiting=yes
 }
 

@@ -79,6 +79,17 @@ REPORTS = [
 """What the stream and two ranks of the first attempt report of themselves."""
 
 
+STATUS = {
+    "trainerStatus": {
+        "lastUpdatedTime": "2026-03-01T12:00:30Z",
+        "progressPercentage": 12,
+        "estimatedRemainingSeconds": 220,
+        "metrics": [{"name": "current_step", "value": "120"}],
+    }
+}
+"""What a trainer tells Kubeflow of itself."""
+
+
 def record() -> Recorded:
     """Record every operation once."""
     with recording() as recorder:
@@ -98,6 +109,7 @@ def record() -> Recorded:
 def _export(recorder: Recording) -> None:
     exported = in_json({"ett.job": "llm-7b"}, [Sent("nv.dl.training.startup", 0, 60)])
     recorder.ask("accept_traces", "POST /v1/traces", exported)
+    recorder.ask("accept_trainer_status", "POST /v1/jobs/sft-7b/trainer-status", STATUS)
 
 
 def _send(recorder: Recording) -> None:

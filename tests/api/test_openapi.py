@@ -14,6 +14,7 @@ OTLP_MEDIA = {"application/x-protobuf", "application/json"}  #: its errors are i
 OPERATIONS = {
     "POST /v1/events": "accept_events",
     "POST /v1/traces": "accept_traces",
+    "POST /v1/jobs/{job}/trainer-status": "accept_trainer_status",
     "GET /v1/jobs": "list_jobs",
     "GET /v1/jobs/{job}": "read_job",
     "GET /v1/jobs/{job}/ledger": "read_ledger",

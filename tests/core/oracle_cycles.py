@@ -82,7 +82,7 @@ def _cycle_of(event: Event, cycle_of: dict[Process, int]) -> int:
     of_rank = [p for p in of_sender if p.rank == event.rank]
     candidates = {cycle_of[p] for p in of_rank or of_sender}
     if not candidates:
-        if sent > max(cycle_of.values()):
+        if sent in cycle_of.values() or sent > max(cycle_of.values()):
             return sent
         candidates = set(cycle_of.values())
     instant = min(event.start, event.at) if isinstance(event, SpanOver) else event.at

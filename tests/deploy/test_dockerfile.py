@@ -116,7 +116,7 @@ def _needed(name: str, extras: frozenset[str], requirements: dict[str, list[Requ
 
 def test_every_package_in_the_image_has_one_version_that_all_who_need_it_take() -> None:
     needed: dict[str, list[Requirement]] = {}
-    _needed("ett-service", frozenset({"server"}), needed)
+    _needed("ett-service", frozenset({"server", "kubernetes"}), needed)
     constrained = _constrained()
     assert set(needed) == set(constrained)
     for name, requirements in needed.items():

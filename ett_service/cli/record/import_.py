@@ -22,6 +22,7 @@ from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.kubernetes import dumps
 from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
 from ett_service.importers.slurm import sacct
 from ett_service.importers.telemetry import dlrover, goodput, mlflow, nvrx, one_logger, wandb
@@ -39,6 +40,7 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV files, by a mapping", table.read_csv, ("mapping", "zone")),
     "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
+    "k8s": Format("dumps of Kubernetes (kubectl get -o json or yaml, saved watches)", dumps.read),
     "log": Format("any log, by a profile of patterns", profiled_log.read, ("profile", "zone")),
     "megatron": Format(
         "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)

@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
 from ett_service.cli.output import shown
+from ett_service.cli.record import watch_kubernetes
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.record.import_options import slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
@@ -50,6 +51,9 @@ def _slurm(args: Namespace) -> Slurm:
 
 
 WATCHERS: Mapping[str, Watched] = {
+    "kubernetes": Watched(
+        "the jobs of Kubernetes, by its API", watch_kubernetes.options, watch_kubernetes.source
+    ),
     "slurm": Watched("the jobs of Slurm, by sacct", _slurm_options, _slurm),
 }
 

@@ -37,7 +37,7 @@ _SCHEDULER = (
         "state",
         Cause.HOST,
         (
-            "^(Evicted|Node(Lost|Shutdown|NotReady)|TerminationByKubelet)$",
+            "^(Evicted|Node(Lost|Shutdown|NotReady|Failures)|TerminationByKubelet)$",
             "^DeletionBy(TaintManager|PodGC)$",
         ),
     ),

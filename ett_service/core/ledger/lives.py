@@ -182,7 +182,7 @@ class Lives:
     def _without_life(self, sender: Sender, instant: int) -> int:
         sent, rank, _ = sender
         begun = self._by_count.get((sent, rank)) or self._by_count.get((sent, None))
-        if begun is None and sent > self._all.numbers[-1]:
+        if begun is None and (sent > self._all.numbers[-1] or sent in self._all.numbers):
             return sent
         return (begun or self._all).latest(instant)
 

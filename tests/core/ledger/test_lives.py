@@ -86,6 +86,12 @@ def test_a_life_that_takes_an_earlier_event_cannot_follow() -> None:
     assert not attempts.add([_start(35, 0, "e")], Clocks())
 
 
+def test_a_cycle_that_a_scheduler_counts_stands_also_before_its_life_begins() -> None:
+    lives = _lives(_start(0, 0, "a"), _start(50, 0, "b"))
+    scheduler = [_beat(at, None, None, 1) for at in (40, 60)]
+    assert [lives.cycle_of(event, event.at) for event in scheduler] == [1, 1]
+
+
 def test_a_life_that_begins_after_all_others_follows() -> None:
     attempts = Attempts()
     assert attempts.add([*TWO_RANKS, _start(30, 0, "c"), _start(31, 1, "d")], Clocks())

@@ -1,0 +1,155 @@
+"""The objects in a file of JSON or YAML: lists are read item by item, and never held whole.
+
+JSON may be pretty-printed, as kubectl does, or have one document a line, as saved watches do.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from ett_service.importers.files import Line, lines_of
+from ett_service.importers.importer import Report
+from ett_service.importers.kubernetes.templates import Json
+
+_LONGEST_DOCUMENT = 32 << 20
+_ITEMS = ('"items": [', '"items":[')
+
+
+class Piece(NamedTuple):
+    """Text that is to be one document, and the line where it begins."""
+
+    line: int
+    text: str
+
+
+def objects_of(path: Path, report: Report) -> Iterator[tuple[int, Json]]:
+    """Yield each object of a file with its line; what is none is named in the report.
+
+    Raises:
+        Unreadable: where the file cannot be read to its end.
+    """
+    lines = lines_of(path)
+    first = next((line for line in lines if line.text.strip()), None)
+    if first is None:
+        return
+    lines = chain((first,), lines)
+    is_json = first.text.lstrip().startswith("{")
+    pieces = _pieces(lines) if is_json else _documents(lines)
+    load = json.loads if is_json else _yaml
+    for piece in pieces:
+        if len(piece.text) > _LONGEST_DOCUMENT:
+            report.skip(path, piece.line, "longer than 32 MiB: have JSON pretty-printed")
+            continue
+        try:
+            document = load(piece.text)
+        except (ValueError, RecursionError, yaml.YAMLError) as error:
+            report.skip(path, piece.line, str(error).partition("\n")[0])
+            continue
+        for each in _unlisted(document):
+            if isinstance(each, dict):
+                yield piece.line, each
+            else:
+                report.skip(path, piece.line, "no object of Kubernetes")
+
+
+def _yaml(text: str) -> Any:
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def _unlisted(document: Any) -> Iterable[Any]:
+    """Return the items of a list; those of a typed one get the kind that its name says."""
+    if isinstance(document, list):
+        return document
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        return (document,)
+    kind = str(document.get("kind", "")).removesuffix("List")
+    common = {"kind": kind, "apiVersion": document.get("apiVersion")} if kind else {}
+    return ({**common, **each} if isinstance(each, dict) else each for each in document["items"])
+
+
+def _pieces(lines: Iterator[Line]) -> Iterator[Piece]:
+    """Cut JSON where a document ends, and a pretty-printed list where an item of it ends.
+
+    A string cannot have a line feed, so a brace alone on its line, as far in as the one that it
+    closes, is the end of that object.
+    """
+    for line in lines:
+        text = line.text.strip()
+        if text == "{":
+            yield from _pretty(line, lines)
+        elif text:
+            yield _long(line, lines)
+
+
+def _long(first: Line, lines: Iterator[Line]) -> Piece:
+    """Join the pieces of a line; of one that is too long no more than that is kept."""
+    texts, length, line = [first.text], len(first.text), first
+    while not line.is_whole and (line := next(lines, Line(0, "", is_whole=True))).text:
+        if length <= _LONGEST_DOCUMENT:
+            texts.append(line.text)
+            length += len(line.text)
+    return Piece(first.number, "".join(texts))
+
+
+def _pretty(first: Line, lines: Iterator[Line]) -> Iterator[Piece]:
+    indent = _indent(first)
+    texts = [first.text]
+    for line in lines:
+        text = line.text.strip()
+        if text in _ITEMS and len(texts) < 4:  # noqa: PLR2004 -- kind and apiVersion may stand first
+            yield from _items(_indent(line), lines)
+            texts = ["{\n"]
+            _skip_rest(indent, lines)
+            return
+        texts.append(line.text)
+        if text == "}" and _indent(line) == indent:
+            break
+    yield Piece(first.number, "".join(texts))
+
+
+def _indent(line: Line) -> int:
+    return len(line.text) - len(line.text.lstrip(" \t"))
+
+
+def _items(indent: int, lines: Iterator[Line]) -> Iterator[Piece]:
+    """Cut the items of a list whose own line is *indent* in."""
+    for first in lines:
+        start, text = first.number, first.text.strip()
+        if text.startswith("]") and _indent(first) <= indent:
+            return
+        last = first.text[: _indent(first)] + "}"
+        ends = {last, f"{last}\n", f"{last},\n"}
+        texts = [first.text]
+        if text[-1:] not in ("}", ","):
+            for line in lines:
+                texts.append(line.text)
+                if line.text in ends:
+                    break
+        yield Piece(start, "".join(texts).rstrip().removesuffix(","))
+
+
+def _skip_rest(indent: int, lines: Iterator[Line]) -> None:
+    """Leave out what follows the items of a list: it says nothing of them."""
+    for line in lines:
+        if line.text.strip() == "}" and _indent(line) == indent:
+            return
+
+
+def _documents(lines: Iterator[Line]) -> Iterator[Piece]:
+    """Cut YAML where a document ends."""
+    texts: list[str] = []
+    start, length = 1, 0
+    for line in lines:
+        if line.text.startswith("---"):
+            if "".join(texts).strip():
+                yield Piece(start, "".join(texts))
+            texts, start, length = [], line.number + 1, 0
+        elif length <= _LONGEST_DOCUMENT:
+            texts.append(line.text)
+            length += len(line.text)
+    if texts:
+        yield Piece(start, "".join(texts))

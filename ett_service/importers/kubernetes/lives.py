@@ -1,0 +1,174 @@
+"""The lives of a job's pods, and the cycles of its attempts that they make.
+
+A life is one run of the trainer's container in one pod. The pods of a job live together: a pod
+that is made anew, or a container that begins again, while its place has had a life in the present
+cycle begins the next one, and the others join it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ett_service.importers.kubernetes.objects import Pod, Root, Slot, Terminated, restart_attempt
+
+END_OF_SECOND = 999_999
+"""Added to the whole second of an end: what a process said in that second comes before it."""
+
+AttemptKey = tuple[str, int]
+"""``(launch, attempt)``"""
+
+
+@dataclass(slots=True)
+class Life:
+    """One run of the trainer's container. Instants are microseconds since the Unix epoch."""
+
+    pod: Pod
+    restart: int  #: how often the container had begun before in this pod
+    begins: int  #: when the pod was made, or the life before had ended
+    started: int | None = None
+    ended: Terminated | None = None
+    gone_at: int | None = None  #: when the pod was gone, where nothing says how the life ended
+
+    @property
+    def name(self) -> str:
+        """What events of it are named after: it is the same whoever reads it, and when."""
+        return f"{self.pod.meta.uid}:{self.restart}" if self.restart else self.pod.meta.uid
+
+    @property
+    def over_at(self) -> int | None:
+        """When it was over, None while it is not."""
+        if self.ended is not None and self.ended.finished is not None:
+            return self.ended.finished + END_OF_SECOND
+        return self.gone_at
+
+    def update(self, pod: Pod) -> None:
+        """Take in the pod as it is now. What was read once stays."""
+        is_present = self.restart == pod.restarts
+        ended = pod.ended if is_present else pod.ended_before
+        started = pod.started if is_present else None
+        self.pod = pod
+        self.ended = self.ended or ended
+        if self.started is None:
+            self.started = ended.started if started is None and ended else started
+        if is_present and self.over_at is None and pod.is_over:
+            self.gone_at = _over_at(pod)
+
+    def leave(self, at: int) -> None:
+        """Note that the pod is gone."""
+        if self.over_at is None:
+            self.gone_at = at
+
+
+def _over_at(pod: Pod) -> int:
+    """When a pod was over of which no container says so."""
+    conditions = pod.conditions
+    disruption = conditions.get("DisruptionTarget") or conditions.get("Ready")
+    return (disruption.at if disruption else pod.meta.created) + END_OF_SECOND
+
+
+@dataclass(slots=True)
+class Cycle:
+    """Lives that belong together, by their places."""
+
+    number: int
+    lives: dict[Slot, Life] = field(default_factory=dict)
+
+    @property
+    def begin(self) -> int:
+        """When the first of them began."""
+        return min(life.begins for life in self.lives.values())
+
+
+@dataclass(slots=True)
+class Attempt:
+    """The cycles of one launch and attempt, in their order."""
+
+    key: AttemptKey
+    cycles: list[Cycle] = field(default_factory=list)
+
+    def cycle_of(self, life: Life) -> Cycle | None:
+        """Return the cycle that a life belongs to."""
+        return next((each for each in self.cycles if life in each.lives.values()), None)
+
+
+class Attempts:
+    """The attempts of one job, as its pods show them."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self._lives: dict[str, dict[int, Life]] = {}  #: by pod
+        self._slots: dict[str, Slot] = {}
+        self.by_key: dict[AttemptKey, Attempt] = {}
+
+    def __iter__(self) -> Iterator[Attempt]:
+        return iter(self.by_key.values())
+
+    @property
+    def pods(self) -> Iterator[Pod]:
+        """The pods, as they were seen last."""
+        return (lives[max(lives)].pod for lives in self._lives.values())
+
+    def take(self, pod: Pod, root: Root | None, evictions: int) -> None:
+        """Take in a pod. Those that were made before are to come before.
+
+        *evictions* are those of the job that no pod shows any more: they count where the first
+        pod of an attempt is seen.
+        """
+        uid = pod.meta.uid
+        lives = self._lives.setdefault(uid, {})
+        for life in lives.values():
+            if life.restart >= pod.restarts - 1:
+                life.update(pod)
+        for restart in (pod.restarts - 1, pod.restarts):
+            if restart in lives or restart < 0 or (restart < pod.restarts and lives):
+                continue
+            life = lives[restart] = _born(pod, restart)
+            self._place(life, root, evictions)
+
+    def leave(self, uid: str, at: int) -> None:
+        """Note that a pod is gone since *at*."""
+        for life in self._lives.get(uid, {}).values():
+            life.leave(at)
+
+    def _place(self, life: Life, root: Root | None, evictions: int) -> None:
+        pod = life.pod
+        key = (pod.claims.launch or self._uid, pod.claims.attempt or 0)
+        attempt = self.by_key.setdefault(key, Attempt(key))
+        restarts = 0 if pod.claims.attempt is not None else restart_attempt(pod.meta)
+        if not attempt.cycles:
+            before = restarts + evictions + self._failed_before(root)
+            attempt.cycles.append(Cycle(before + life.restart))
+        cycle = attempt.cycles[-1]
+        slot = self._slots.get(pod.meta.uid) or self._slot(pod, cycle, root)
+        self._slots[pod.meta.uid] = slot
+        if slot in cycle.lives:
+            cycle = Cycle(max(cycle.number + 1, restarts))
+            attempt.cycles.append(cycle)
+        cycle.lives[slot] = life
+
+    def _failed_before(self, root: Root | None) -> int:
+        """How many pods of a job of one pod had failed that are not there any more."""
+        if root is None or root.pods != 1:
+            return 0
+        return max(0, root.failed_pods - sum(pod.has_failed for pod in self.pods))
+
+    @staticmethod
+    def _slot(pod: Pod, cycle: Cycle, root: Root | None) -> Slot:
+        if pod.slot is not None:
+            return pod.slot
+        for slot, life in cycle.lives.items():
+            if life.over_at is not None or life.pod.meta.deleted is not None:
+                return slot
+        if root is not None and root.pods is not None and len(cycle.lives) >= root.pods > 0:
+            return next(iter(cycle.lives))
+        return ("", str(len(cycle.lives)))
+
+
+def _born(pod: Pod, restart: int) -> Life:
+    begins = pod.meta.created
+    if restart == pod.restarts and restart and pod.ended_before and pod.ended_before.finished:
+        begins = pod.ended_before.finished
+    elif restart and pod.ended_before and pod.ended_before.started:
+        begins = pod.ended_before.started
+    life = Life(pod, restart, begins)
+    life.update(pod)
+    return life
