@@ -5,7 +5,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from importlib import import_module
 from ipaddress import ip_address
@@ -142,7 +142,7 @@ _GRACE_S = 10
 
 
 def serve(
-    settings: Settings, opened: AbstractContextManager[AppState], pages: Iterable[APIRouter] = ()
+    settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
 ) -> None:
     """Serve what is *opened* until SIGINT or SIGTERM; the first key of a new file is printed.
 

@@ -106,7 +106,7 @@ def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> M
 def _target(level: float, x: float, bottom: float, unit: Unit) -> Markup:
     return element(
         "g",
-        line((x, 0), (x, bottom + 20), stroke_dasharray="6 4"),
+        line((x, 0), (x, bottom + 3), stroke_dasharray="6 4"),
         label(x, bottom + 34, f"target {unit.level(level)}", text_anchor="middle"),
     )
 

@@ -1,7 +1,7 @@
 """A gantt: a row for each attempt, what its time went on, how it ended, and what was lost."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ett_service.charts.palette import paint, patterns
 from ett_service.charts.svg import (
@@ -27,6 +27,7 @@ _ROW, _BAR = 26.0, 16.0
 _LEFT, _RIGHT = 150.0, 952.0
 _TOP = 4.0
 _THINNEST = 0.6
+_NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands
 _FAINT = 0.18
 _LEGEND_ROW = 20.0
 
@@ -93,7 +94,7 @@ def _row(ident: str, row: Row, top: float, across: Scale) -> Markup:
     middle = top + _BAR / 2 + 4
     name = label(_LEFT - 8, middle, shortened(row.name, _LEFT - 12), text_anchor="end")
     drawn = [linked(row.href, name)]
-    drawn += [_stretch(ident, stretch, top, across) for stretch in row.stretches]
+    drawn += [_stretch(ident, stretch, top, across) for stretch in _seen(row.stretches, across)]
     if row.saves_s:
         drawn.append(_saves(row, top, across))
     if row.unsaved is not None:
@@ -101,6 +102,18 @@ def _row(ident: str, row: Row, top: float, across: Scale) -> Markup:
     if row.ending and row.stretches:
         drawn.append(_ending(row, across(row.stretches[-1].end_s), middle))
     return element("g", *drawn)
+
+
+def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
+    """Leave out what is too narrow to be seen: what lies before it is drawn over it."""
+    wide: list[Stretch] = []
+    for stretch in stretches:
+        is_narrow = across(stretch.end_s) - across(stretch.start_s) < _NARROWEST
+        if wide and (is_narrow or wide[-1].category is stretch.category):
+            wide[-1] = replace(wide[-1], end_s=stretch.end_s)
+        else:
+            wide.append(stretch)
+    return wide
 
 
 def _stretch(ident: str, stretch: Stretch, top: float, across: Scale) -> Markup:

@@ -1,7 +1,7 @@
 """Questions of a page to the API in this process: the same routes, as its reader may ask them.
 
-So no page computes a number, nobody sees more on a page than by the API, and each panel can name the
-request that its numbers came from.
+So no page computes a number, nobody sees more on a page than by the API, and each panel can name
+the request that its numbers came from.
 """
 
 import asyncio

@@ -49,8 +49,9 @@ class Panel:
     chart: Markup | None = None
     table: Table | None = None
     after: Sequence[str] = ()
+    listed: Sequence[Cell] = ()  #: what letters in the chart stand for
     question: Question | None = None  #: what its numbers answer
-    is_wide: bool = True
+    is_wide: bool = False  #: over the whole page
     is_table_open: bool = field(default=False)  #: shown without being asked for
 
 

@@ -1,6 +1,6 @@
 """Routes of pages: a refusal is a page too, and whoever is not signed in is asked to."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlencode
 
@@ -38,7 +38,7 @@ _SENTENCES = {
 class PageRoute(APIRoute):
     """Answers refusals with pages."""
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the route."""
         inner = super().get_route_handler()
 

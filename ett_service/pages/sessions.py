@@ -1,8 +1,9 @@
 """Whom a page is for: the cookie of a browser, and what it may be used for.
 
-Over HTTPS the cookie is ``__Host-ett``. Browsers differ in whether they take a ``Secure`` cookie from
-plain HTTP on loopback, so there it is a plain one, with the port in its name: cookies of one host are
-shared by all its ports. Plain HTTP elsewhere has none, unless ``public_url`` says that it is meant.
+Over HTTPS the cookie is ``__Host-ett``. Browsers differ in whether they take a ``Secure`` cookie
+from plain HTTP on loopback, so there it is a plain one, with the port in its name: cookies of one
+host are shared by all its ports. Plain HTTP elsewhere has none, unless ``public_url`` says that it
+is meant.
 """
 
 from dataclasses import dataclass

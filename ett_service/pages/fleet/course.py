@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from string import ascii_lowercase
 
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.trend import Event, Point, trend
@@ -116,8 +117,8 @@ def target_bridge(gathered: Gathered) -> Panel:
         chart=chart if seen else None,
         table=table(f"category|#share|#against {view.earlier}|#GPU-hours|#cost", rows),
         after=(
-            "Shares are of time weighted by accelerators, held or not. GPU-hours and cost count "
-            "accelerators while they were held.",
+            "Shares are of time weighted by accelerators, held or not.",
+            "GPU-hours and cost count accelerators while they were held.",
         ),
         question=gathered.question,
     )
@@ -174,7 +175,7 @@ def trend_panel(
                 for point, step in zip(shown, steps, strict=True)
             ),
         ),
-        after=tuple(text for _, text in happened),
+        listed=[Cell(text, href=event.href) for event, text in happened],
         question=question,
     )
 
@@ -192,19 +193,26 @@ def _happened(
     markers: Sequence[Answer], regressions: Sequence[Answer], steps: Sequence[Answer]
 ) -> list[tuple[Event, str]]:
     """Place what happened on the axis, by letters that a list below the chart explains."""
-    placed: list[tuple[float, str, str]] = []
-    for marker in reversed(markers[:_MOST_LABELS]):
-        letter = chr(ord("a") + len(placed))
-        text = f"{letter}: {moment(marker['at'])} {marker['kind']}: {marker['title']}"
-        placed.append((_place(marker["at"], steps), letter, text))
-    for number, finding in enumerate(regressions[:_MOST_LABELS], 1):
-        text = (
-            f"R{number}: {moment(finding['onset_at'])} {finding['verdict']}: {subject(finding)}, "
-            f"{cohort(finding['cohort'])}"
+    inside = [
+        (place, marker)
+        for marker in reversed(markers)
+        if 0 <= (place := _place(marker["at"], steps)) <= len(steps) - 1
+    ]
+    events = [
+        (
+            Event(place, letter),
+            f"{letter}: {moment(marker['at'])} {marker['kind']}: {marker['title']}",
         )
-        placed.append((_place(finding["onset_at"], steps), f"R{number}", text))
-    inside = [each for each in placed if 0 <= each[0] <= len(steps) - 1]
-    return [(Event(place, name), text) for place, name, text in inside]
+        for letter, (place, marker) in zip(ascii_lowercase, inside, strict=False)
+    ]
+    for number, finding in enumerate(regressions[:_MOST_LABELS], 1):
+        place = _place(finding["onset_at"], steps)
+        text = f"{finding['verdict']}: {subject(finding)}, {cohort(finding['cohort'])}"
+        href = regression_page(finding["id"], finding["project"])
+        if 0 <= place <= len(steps) - 1:
+            line = f"R{number}: {moment(finding['onset_at'])} {text}"
+            events.append((Event(place, f"R{number}", href), line))
+    return events
 
 
 def _place(instant: str, steps: Sequence[Answer]) -> float:
@@ -249,8 +257,10 @@ def change_panel(gathered: Gathered, question: Question) -> Panel:
             ((*_part(step, part), _largest(part)) for step, part in zip(steps, parts, strict=True)),
         ),
         after=(
-            "The parts add up to the change exactly. Mix is a change of a cohort's weight; the "
-            "other parts are changes of shares of a cohort's own time.",
+            (
+                "The parts add up to the change exactly. Mix is a change of a cohort's weight; the "
+                "other parts are changes of shares of a cohort's own time."
+            ),
         ),
         question=question,
     )

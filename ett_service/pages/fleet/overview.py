@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -94,36 +95,41 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
         sentence=course_of(now["total"], before["total"], change, against=view.earlier),
         is_provisional=view.to_us > now_of(request),
         facts=course.facts(now["total"], before["total"]),
-        panels=_panels(gathered, questions, trend, markers, request),
+        columns=_columns(gathered, questions, trend, markers, request),
         **_choices(request),
     )
 
 
-def _panels(
+def _columns(
     gathered: losses.Gathered,
     questions: Questions,
     trend: Answer,
     markers: Answer,
     request: Request,
-) -> list[Panel]:
-    economy = state_of(request).economy
-    return [
-        course.target_bridge(gathered),
-        course.trend_panel(
-            gathered.view, trend, markers["markers"], gathered.regressions, questions.trend
-        ),
-        course.change_panel(gathered, questions.change),
-        course.regressions_panel(gathered.regressions, questions.regressions),
-        course.comparison(gathered, economy),
-        losses.durations(gathered),
-        losses.cohorts(gathered),
-        losses.jobs(gathered, questions.jobs),
-        losses.failures(gathered),
-        losses.categories(gathered),
-    ]
+) -> tuple[list[Panel], list[Panel]]:
+    """Lay the panels out in two columns; a narrow page takes them in turn."""
+    trended = course.trend_panel(
+        gathered.view, trend, markers["markers"], gathered.regressions, questions.trend
+    )
+    return (
+        [
+            course.target_bridge(gathered),
+            course.change_panel(gathered, questions.change),
+            losses.cohorts(gathered),
+            losses.jobs(gathered, questions.jobs),
+            losses.categories(gathered),
+        ],
+        [
+            trended,
+            course.regressions_panel(gathered.regressions, questions.regressions),
+            course.comparison(gathered, state_of(request).economy),
+            losses.durations(gathered),
+            losses.failures(gathered),
+        ],
+    )
 
 
-def _choices(request: Request) -> dict[str, object]:
+def _choices(request: Request) -> dict[str, Any]:
     return {
         "windows": tuple(WINDOWS),
         "dimensions": GROUPS,

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,6 +16,7 @@ from ett_service.pages.window import moment
 _DAY_S = 86_400.0
 _US = 1_000_000
 _MOST_RANKS = 32
+_MOST_SEGMENTS = 200
 
 
 def gantt_panel(job: Answer, ledger: Answer, trace: Answer, question: Question) -> Panel:
@@ -41,15 +42,22 @@ def gantt_panel(job: Answer, ledger: Answer, trace: Answer, question: Question) 
                     "-" if segment["number"] is None else str(segment["number"]),
                     duration(segment["microseconds"] / _US),
                 )
-                for segment in ledger["segments"]
+                for segment in ledger["segments"][:_MOST_SEGMENTS]
             ),
         ),
         after=(
-            "Ticks below a row are durable checkpoints. The dotted end of a row is unsaved: it was "
-            "lost back to the last of them.",
+            *_left_out(len(ledger["segments"])),
+            "Ticks below a row are durable checkpoints.",
+            "The dotted end of a row is unsaved: it was lost back to the last of them.",
         ),
         question=question,
     )
+
+
+def _left_out(segments: int) -> tuple[str, ...]:
+    if segments <= _MOST_SEGMENTS:
+        return ()
+    return (f"The table has the first {_MOST_SEGMENTS} of {segments:,} segments, the CSV all.",)
 
 
 def _rows(
@@ -135,13 +143,10 @@ def _seconds(instant: str, begin: str) -> float:
     return difference.total_seconds()
 
 
-class _axis:  # noqa: N801 -- a function with two values bound
-    def __init__(self, begin: str | None, length_s: float) -> None:
-        self._begin = datetime.fromisoformat(begin) if begin else datetime.min.replace(tzinfo=UTC)
-        self._shown = "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
-
-    def __call__(self, seconds: float) -> str:
-        return (self._begin + timedelta(seconds=seconds)).astimezone(UTC).strftime(self._shown)
+def _axis(begin: str, length_s: float) -> Callable[[float], str]:
+    first = datetime.fromisoformat(begin).astimezone(UTC)
+    form = "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
+    return lambda seconds: f"{first + timedelta(seconds=seconds):{form}}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.charts.units import count, duration, gpu_hours, percent
+from ett_service.charts.units import count, duration, gpu_hours, percent, points
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.course import Fact
 from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.window import moment
 from ett_service.report.inputs import share
 
 _HINTS = {
@@ -103,7 +104,7 @@ def losses(job: Answer, advice: Any) -> list[Loss]:
     return [
         Loss(
             category,
-            f"−{100 * seconds / job['e2e_seconds']:.1f} pt",
+            points(-seconds / job["e2e_seconds"]),
             duration(seconds)
             + (f", {gpu_hours(held[category])} GPU-hours" if held.get(category) else ""),
             _hint(category, advice),

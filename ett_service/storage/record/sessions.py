@@ -1,7 +1,7 @@
 """Sessions of browsers: each stands for a key, and ends with it.
 
-The text of a session is sealed, holds no secret of the key and lies in a cookie alone; nothing of it
-is stored. What cannot be sealed with a lasting key is sealed with one of this process.
+The text of a session is sealed, holds no secret of the key and lies in a cookie alone; nothing of
+it is stored. What cannot be sealed with a lasting key is sealed with one of this process.
 """
 
 import hashlib
