@@ -7,7 +7,7 @@ the request that its numbers came from.
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlencode
 
@@ -37,6 +37,7 @@ class Question:
 
     path: str
     query: Query = field(default_factory=dict)
+    is_list: bool = True  #: answered as CSV, too
 
     @property
     def query_text(self) -> str:
@@ -49,10 +50,11 @@ class Question:
         """The path and the query."""
         return f"{self.path}?{self.query_text}" if self.query_text else self.path
 
-    def file(self, form: str) -> str:
-        """Where a page's reader gets the answer as a file, such as a CSV."""
-        form_query = f"format={form}"
-        return f"/data{self.address}{'&' if self.query_text else '?'}{form_query}"
+    @property
+    def file(self) -> str:
+        """Where the reader of a page gets the answer as a file."""
+        asked = self if not self.is_list else replace(self, query={**self.query, "format": "csv"})
+        return f"/data{asked.address}"
 
     def curl(self, origin: str) -> str:
         """Return the command that asks the same."""

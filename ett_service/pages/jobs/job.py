@@ -30,7 +30,7 @@ async def show_job(
 ) -> Response:
     """Show all about a job."""
     path, scope = f"/v1/jobs/{quoted(job)}", {"project": project}
-    question = Question(path, scope)
+    question = Question(path, scope, is_list=False)
     answer = await ask(question)
     ledger_question = Question(f"{path}/ledger", scope)
     events_question = Question(f"{path}/events", {**scope, "limit": _MOST_EVENTS, "cursor": cursor})
@@ -69,7 +69,7 @@ async def show_job(
         events_question=events_question,
         more_events=_more(request, events["next_cursor"]),
         live=f"/live?{moving}" if answer["provisional"] else "",
-        perfetto=Question(f"{path}/trace", scope),
+        perfetto=Question(f"{path}/trace", scope, is_list=False),
         advice=advice,
     )
 

@@ -44,7 +44,9 @@ async def show_finding(
     request: Request, finding_id: str, session: SignedIn, ask: Asking, project: Project = ""
 ) -> Response:
     """Show a finding."""
-    question = Question(f"/v1/regressions/{quoted(finding_id)}", {"project": project})
+    question = Question(
+        f"/v1/regressions/{quoted(finding_id)}", {"project": project}, is_list=False
+    )
     finding = await ask(question)
     return page(
         request,
@@ -57,18 +59,11 @@ async def show_finding(
         f"{cohort(finding['cohort'])}",
         cost=cost(finding["impact"]),
         facts=_facts(finding),
-        panels=[
-            each
-            for each in (
-                await _course(ask, finding),
-                _contributions(finding),
-                _suspects(finding),
-                _examples(finding),
-                _certainty(finding),
-                _history(finding),
-            )
-            if each is not None
-        ],
+        course=await _course(ask, finding),
+        columns=(
+            (_contributions(finding), _history(finding)),
+            (_suspects(finding), _examples(finding), _certainty(finding)),
+        ),
         question=question,
         may_decide=session.may("admin"),
         verdicts=_DECIDED,
