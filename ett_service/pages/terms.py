@@ -50,4 +50,8 @@ TERMS: Mapping[str, str] = {
 
 def anchor(term: str) -> str:
     """Return the name of a term's place on the page of definitions."""
-    return "".join(mark if mark.isalnum() else "-" for mark in term.lower())
+    marks = "".join(
+        mark if mark.isalnum() or mark == "_" else "-"
+        for mark in term.lower().replace("%", "-ratio")
+    )
+    return f"term-{marks}"

@@ -34,7 +34,7 @@ class Site:
     clock: Clock
     worker: Worker
     url: str = ""
-    address: tuple[str, int] = ("127.0.0.1", 0)
+    clients: list[Client] = field(default_factory=list)
 
     def key(self, scopes: Collection[str] = SCOPES, project: str = PROJECT) -> str:
         """Make a key."""
@@ -55,13 +55,15 @@ class Site:
 
     def api(self, key: str = "") -> Client:
         """Return a client of the API, by default with a key for everything."""
-        return Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {key or self.key()}"}, timeout=60
-        )
+        browser = self.visitor()
+        browser.headers["Authorization"] = f"Bearer {key or self.key()}"
+        return browser
 
     def visitor(self) -> Client:
         """Return a browser without JavaScript that is not signed in."""
-        return Client(base_url=self.url, timeout=60)
+        client = Client(base_url=self.url, timeout=60)
+        self.clients.append(client)
+        return client
 
     def reader(self, key: str = "") -> Client:
         """Return a browser that is signed in, by default with a key for everything."""
@@ -77,6 +79,7 @@ def served(store: Store, now_us: int) -> Iterator[Site]:
     clock = Clock(now_us)
     worker = Worker(store, clock)
     state = AppState(store=store, now_us=clock, limits=Limits(), worker=worker, economy=ECONOMY)
+    site = Site(state, clock, worker)
     config = uvicorn.Config(
         create_app(lambda: nullcontext(state), ROUTERS), port=0, log_config=None, access_log=False
     )
@@ -86,8 +89,11 @@ def served(store: Store, now_us: int) -> Iterator[Site]:
     try:
         wait_for(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield Site(state, clock, worker, f"http://127.0.0.1:{port}")
+        site.url = f"http://127.0.0.1:{port}"
+        yield site
     finally:
+        for client in site.clients:
+            client.close()
         state.stopping.set()
         server.should_exit = True
         thread.join()

@@ -39,7 +39,7 @@ def test_why_it_is_what_it_is_is_sorted_by_what_would_gain_most(site: Site) -> N
     ]
     job = site.api().get("/v1/jobs/live-failed").json()
     assert points == sorted(points)
-    assert round(sum(points) + 100 * job["ett_ratio"]) == 100
+    assert round(100 * job["ett_ratio"] - sum(points)) == 100
 
 
 def test_a_running_job_is_so_far_and_follows_what_comes(site: Site) -> None:
