@@ -74,7 +74,7 @@ def bridge(
         steps = [*steps, Step("everything else", rest)]
         levels.append(after[1])
     aimed = [] if target is None else [target]
-    marks = unit.ticks(min(*levels, *aimed), max(*levels, *aimed))
+    marks = unit.ticks(min(levels + aimed), max(levels + aimed))
     left = min(_LABELS, max(width_of(step.name) for step in (*steps, Step(before[0], 0)))) + 12
     across = linear((marks[0], marks[-1]), (left, _WIDTH - _VALUES))
     bottom = (len(steps) + 2) * _ROW

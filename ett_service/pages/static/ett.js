@@ -27,8 +27,11 @@ async function takeIn() {
   for (const each of next.querySelectorAll("details[id]")) each.open = open.has(each.id);
   document.title = fresh.title;
   main.replaceChildren(...next.childNodes);
-  if (!next.dataset.live) stop();
-  else main.dataset.live = next.dataset.live;
+  if (next.dataset.live) main.dataset.live = next.dataset.live;
+  else {
+    delete main.dataset.live;
+    stop();
+  }
   addCopyButtons(main);
 }
 
