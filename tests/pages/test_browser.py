@@ -84,7 +84,7 @@ def visit(chromium: Any, site: Site) -> Iterator[Visit]:
 
 def test_nobody_is_kept_from_reading_and_no_script_of_an_event_runs(visit: Visit) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe").Axe()
-    seen = {}
+    seen: dict[str, list[str]] = {}
     for theme, paths in (("light", PAGES), ("dark", DARK)):
         visit.page.emulate_media(color_scheme=theme)
         for path in paths:

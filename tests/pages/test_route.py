@@ -4,6 +4,7 @@ from collections import deque
 from urllib.parse import quote
 
 import pytest
+from httpx2 import Response
 
 from ett_service.pages.render import HEADERS
 from tests.builders.servers.site import Document, Site
@@ -32,7 +33,8 @@ def test_nothing_on_a_page_is_inline_or_from_elsewhere(site: Site, path: str) ->
 
 def test_every_link_of_every_page_leads_somewhere(site: Site) -> None:
     browser = site.reader()
-    waiting, passed, kinds = deque(STARTS), set(STARTS), {}
+    waiting, passed = deque(STARTS), set(STARTS)
+    kinds: dict[str, Response] = {}
     while waiting and len(kinds) < _MOST_PAGES:
         path = waiting.popleft()
         answer = browser.get(path)

@@ -51,7 +51,8 @@ class DemoServer:
     @property
     def link(self) -> str:
         """What signs a browser in, once; the log has it when the server serves."""
-        return _SIGN_IN.findall((self.folder / LOG).read_text(errors="replace"))[-1]
+        links: list[str] = _SIGN_IN.findall((self.folder / LOG).read_text(errors="replace"))
+        return links[-1]
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send one request and return the answer. Raises ``Failure``."""
