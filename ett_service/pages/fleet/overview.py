@@ -44,7 +44,7 @@ class Questions:
         marked = {"project": view.project, "from": view.trend["from"], "to": view.trend["to"]}
         return cls(
             now=Question("/v1/fleet/summary", {**view.window, **grouped}),
-            before=Question("/v1/fleet/summary", {**view.before, "group_by": view.group_by}),
+            before=Question("/v1/fleet/summary", view.before),
             trend=Question("/v1/fleet/series", {**view.trend, "distributions": "false"}),
             change=Question(
                 "/v1/fleet/explain",
@@ -54,6 +54,7 @@ class Questions:
                     "base_from": view.before["from"],
                     "base_to": view.before["to"],
                     "limit": _MOST_PARTS,
+                    "jobs": 1,
                 },
             ),
             jobs=Question("/v1/fleet/jobs/top", {**view.window, "by": "lost", "limit": _MOST_JOBS}),
