@@ -38,8 +38,13 @@ NAVIGATION = (
     ("/", "Fleet"),
     ("/jobs", "Jobs"),
     ("/regressions", "Regressions"),
+    ("/compare", "Compare"),
+    ("/changes", "Changes"),
+    ("/checkpoints", "Checkpoints"),
+    ("/what-if", "What if"),
     ("/definitions", "Definitions"),
 )
+OF_ADMINISTRATORS = (("/settings", "Settings"),)
 
 
 @cache
@@ -94,6 +99,10 @@ def _environment() -> Environment:
     return environment
 
 
+def _more(session: Session | None) -> tuple[tuple[str, str], ...]:
+    return OF_ADMINISTRATORS if session is not None and session.may("admin") else ()
+
+
 def page(
     request: Request,
     template: str,
@@ -113,7 +122,7 @@ def page(
             theme=theme if theme in THEMES else "",
             here=request.url.path + query,
             path=request.url.path,
-            navigation=NAVIGATION,
+            navigation=NAVIGATION + _more(session),
             origin=f"{request.url.scheme}://{request.url.netloc}",
             **context,
         )

@@ -1,10 +1,10 @@
 """All pages."""
 
 from ett_service.pages import files, sign_in
-from ett_service.pages.fleet import overview
+from ett_service.pages.fleet import changes, checkpoints, overview, what_if
 from ett_service.pages.jobs import job, listing
-from ett_service.pages.record import first_key
-from ett_service.pages.regressions import finding
+from ett_service.pages.record import first_key, settings
+from ett_service.pages.regressions import comparison, finding
 from ett_service.pages.regressions import listing as findings
 
 ROUTERS = (
@@ -16,4 +16,9 @@ ROUTERS = (
     findings.ROUTER,
     finding.ROUTER,
     first_key.ROUTER,
+    comparison.ROUTER,
+    changes.ROUTER,
+    checkpoints.ROUTER,
+    what_if.ROUTER,
+    settings.ROUTER,
 )

@@ -115,7 +115,7 @@ def losses(job: Answer, advice: Any) -> list[Loss]:
 
 def _hint(category: Category, advice: Any) -> str:
     of_saves = category in {Category.CHECKPOINT_BLOCKING, Category.REPEATED_TRAINING}
-    if of_saves and advice["verdict"] != "keep" and advice["best"] and advice["current"]:
+    if of_saves and advice["verdict"] in {"save_less_often", "save_more_often"}:
         current = duration(advice["current"]["interval_seconds"])
         best = duration(advice["best"]["interval_seconds"])
         return f"It saves every {current}; its failures and saves make every {best} best."

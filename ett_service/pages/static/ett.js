@@ -15,15 +15,16 @@ function addCopyButtons(root) {
   }
 }
 
-async function takeIn() {
-  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+async function takeIn(address = location.href) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const text = await answer.text();
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const open = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
   const main = document.getElementById("main");
   const next = fresh.getElementById("main");
-  if (!next || main.contains(document.activeElement) && document.activeElement.matches("input, select")) return;
+  const isTyping = document.activeElement.matches("main input:not([type=range]), main select");
+  if (!next || isTyping) return;
   for (const each of next.querySelectorAll("details[id]")) each.open = open.has(each.id);
   document.title = fresh.title;
   main.replaceChildren(...next.childNodes);
@@ -46,8 +47,23 @@ function follow() {
   const address = document.getElementById("main")?.dataset.live;
   if (!address || source) return;
   source = new EventSource(address);
-  source.addEventListener("message", takeIn);
+  source.addEventListener("message", () => takeIn());
 }
+
+// Sliders say their value while they move, and are answered where they stop.
+document.addEventListener("input", (event) => {
+  const shown = event.target.closest("form[data-answers] label")?.querySelector("output");
+  if (shown) shown.textContent = `${event.target.value} %`;
+});
+
+document.addEventListener("change", async (event) => {
+  const form = event.target.closest("form[data-answers]");
+  if (!form) return;
+  const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+  history.replaceState(null, "", address);
+  await takeIn(address);
+  document.querySelector(`form[data-answers] [name="${event.target.name}"]`)?.focus();
+});
 
 addCopyButtons(document);
 follow();
