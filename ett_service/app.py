@@ -20,9 +20,11 @@ from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate, sqlite
-from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.seal import SECRETS, Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
+from ett_service.storage.record.sessions import PURPOSE as SESSIONS
+from ett_service.storage.record.sessions import Sessions
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread
@@ -40,9 +42,11 @@ def serve(settings: Settings, now_us: Clock) -> None:
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
-    from ett_service.api.app import serve  # noqa: PLC0415 -- the web framework is for it alone
+    # The web framework is for it alone.
+    from ett_service.api.app import serve  # noqa: PLC0415
+    from ett_service.pages.site import ROUTERS  # noqa: PLC0415
 
-    serve(settings, application(settings, now_us))
+    serve(settings, application(settings, now_us), ROUTERS)
 
 
 @contextmanager
@@ -66,6 +70,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             economy=settings.economy,
             sla=settings.sla,
             notifications=notifications(settings),
+            sessions=Sessions(_keyring(settings, SESSIONS)),
         )
         if inner is None:
             yield state
@@ -108,12 +113,15 @@ def notifications(settings: Settings) -> Notifications:
         resend_us=round(alerting.resend_seconds * SECOND_US),
         allowed=Allowed.of(settings.webhook_allow),
     )
-    keyring = Keyring(settings.secret_key.get_secret_value(), settings.database_url)
     return Notifications(
-        directory=Directory(settings.configured_receivers, keyring),
+        directory=Directory(settings.configured_receivers, _keyring(settings, SECRETS)),
         sender=lambda: Sender(sending),
         public_url=settings.public_url,
     )
+
+
+def _keyring(settings: Settings, purpose: bytes) -> Keyring:
+    return Keyring(settings.secret_key.get_secret_value(), settings.database_url, purpose=purpose)
 
 
 def detection_plan(settings: Settings) -> Plan:

@@ -5,10 +5,12 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from importlib import import_module
+from ipaddress import ip_address
 from pkgutil import iter_modules
+from types import FrameType
 from typing import TypedDict
 
 import uvicorn
@@ -91,8 +93,11 @@ class LifespanState(TypedDict):
     store_epoch: str
 
 
-def create_app(open_state: StateOpener) -> FastAPI:
-    """Put the application together; it opens its state at its start and closes it at its end."""
+def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
+    """Put the application together; it opens its state at its start and closes it at its end.
+
+    *pages* are the routers of what people read; they come last.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
@@ -112,7 +117,7 @@ def create_app(open_state: StateOpener) -> FastAPI:
         redirect_slashes=False,
     )
     add_handlers(app)
-    for router in ROUTERS:
+    for router in (*ROUTERS, *pages):
         app.include_router(router)
     return app
 
@@ -145,8 +150,12 @@ FIRST_PROJECT = "default"
 _GRACE_S = 10
 
 
-def serve(settings: Settings, opened: AbstractContextManager[AppState]) -> None:
+def serve(
+    settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
+) -> None:
     """Serve what is *opened* until SIGINT or SIGTERM; the first key of a new file is printed.
+
+    On loopback the log has a link that signs in once.
 
     Raises:
         EttError: The database cannot be opened.
@@ -157,7 +166,7 @@ def serve(settings: Settings, opened: AbstractContextManager[AppState]) -> None:
     signal.signal(signal.SIGTERM, _exit)
     with closing(_listening(settings)) as listener, opened as state:
         config = uvicorn.Config(
-            create_app(lambda: nullcontext(state)),
+            create_app(lambda: nullcontext(state), pages),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -167,8 +176,23 @@ def serve(settings: Settings, opened: AbstractContextManager[AppState]) -> None:
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
         _print_first_key(state.store, state.now_us())
+        if pages and ip_address(host).is_loopback:
+            _log_sign_in(state, f"http://{shown}:{port}")
         settle()
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, state).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Tells what streams to browsers that the end has come."""
+
+    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+        super().__init__(config)
+        self._stopping = state.stopping
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, as uvicorn does."""
+        self._stopping.set()
+        super().handle_exit(sig, frame)
 
 
 def settle() -> None:
@@ -187,6 +211,17 @@ def _exit(_signal: int, _frame: object) -> None:
 def _listening(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+
+
+def _log_sign_in(state: AppState, address: str) -> None:
+    """Log a link that signs in whoever can read this log, once and on this machine alone."""
+    with state.store.reading() as conn:
+        standing = [key for key in list_keys(conn) if key.revoked_at is None]
+    if standing:
+        owner = max(standing, key=lambda key: len(key.scopes))  # of several the oldest
+        ticket = state.sessions.ticket(owner.prefix)
+        extra = {"event": "sign_in"}
+        log.info("Open %s/sign-in?ticket=%s in a browser, once.", address, ticket, extra=extra)
 
 
 def _print_first_key(store: Store, at_us: int) -> None:

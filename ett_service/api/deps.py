@@ -86,11 +86,14 @@ def only_declared_parameters(request: Request) -> None:
 
 
 def key_of(request: Request, conn: Connection) -> Key:
-    """Find the key that the request names.
+    """Find the key that the request names, or that of the page's reader who asks through it.
 
     Raises:
         Problem: 401, alike for a missing, mistyped, unknown and revoked key.
     """
+    reader: Key | None = getattr(request.state, "reader", None)
+    if reader is not None:
+        return reader
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     key = find_key(conn, text.strip()) if scheme.lower() == "bearer" else None
     if key is None:

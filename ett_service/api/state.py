@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Protocol
 
 from ett_service.core.regressions.clocks import Sla
@@ -10,6 +11,7 @@ from ett_service.ingest.wire import Limits
 from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.store import Store
+from ett_service.storage.record.sessions import Sessions
 
 
 class Waker(Protocol):
@@ -47,3 +49,5 @@ class AppState:
     economy: Economy = field(default_factory=Economy)
     notifications: Notifications = field(default_factory=Notifications)
     sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks
+    sessions: Sessions = field(default_factory=Sessions)  #: of browsers
+    stopping: Event = field(default_factory=Event)  #: set when the server ends

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ett_service.charts.palette import COLOURS, ink_on, paint, patterns
-from ett_service.charts.svg import Markup, chart, element, label, shortened, width_of
+from ett_service.charts.svg import Markup, chart, element, label, linked, shortened, width_of
 from ett_service.charts.units import percent
 from ett_service.core.words import WASTED, Category
 
@@ -20,11 +20,12 @@ _LABELLED_FROM = 40.0  # a narrower segment has no room for its share
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its name, what it is made of in any one unit, and what stands at its end."""
+    """One bar: its name, what it is made of in any one unit, what stands at its end, a link."""
 
     name: str
     parts: Mapping[Category, float]
     note: str = ""
+    href: str = ""
 
     @property
     def total(self) -> float:
@@ -71,7 +72,8 @@ def _row(ident: str, bar: Bar, corner: tuple[float, float], room: float) -> Mark
     middle = top + _BAR / 2 + 4
     drawn = []
     if bar.name:
-        drawn.append(label(left - _GAP, middle, shortened(bar.name, 180), text_anchor="end"))
+        name = label(left - _GAP, middle, shortened(bar.name, 180), text_anchor="end")
+        drawn.append(linked(bar.href, name))
     at = left
     total = bar.total
     for category in Category:

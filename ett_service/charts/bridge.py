@@ -13,6 +13,7 @@ from ett_service.charts.svg import (
     label,
     line,
     linear,
+    linked,
     shortened,
     ticks,
     time_ticks,
@@ -35,6 +36,7 @@ class Step:
 
     name: str
     change: float
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +61,26 @@ def bridge(
     after: tuple[str, float],
     *,
     unit: Unit = RATIO,
+    target: float | None = None,
 ) -> Markup:
     """Draw the way from *before* down to *after*, each a name and a value.
 
-    What the steps leave over is drawn as a step of its own, so the bars always meet.
+    What the steps leave over is drawn as a step of its own, so the bars always meet. A *target*
+    is a line across them.
     """
     levels = [before[1], *accumulate((step.change for step in steps), initial=before[1])][1:]
     rest = after[1] - levels[-1]
     if abs(rest) > 1e-9:  # noqa: PLR2004 -- a ten-millionth of a point is rounding
         steps = [*steps, Step("everything else", rest)]
         levels.append(after[1])
-    marks = unit.ticks(min(levels), max(levels))
+    aimed = [] if target is None else [target]
+    marks = unit.ticks(min(levels + aimed), max(levels + aimed))
     left = min(_LABELS, max(width_of(step.name) for step in (*steps, Step(before[0], 0)))) + 12
     across = linear((marks[0], marks[-1]), (left, _WIDTH - _VALUES))
     bottom = (len(steps) + 2) * _ROW
     drawn = [
         _grid(marks, across, bottom, unit),
+        *(_target(level, across(level), bottom, unit) for level in aimed),
         _end(0, before, (left, across(before[1])), unit),
         *(
             _step(row, step, (across(levels[row - 1]), across(levels[row])), left, unit)
@@ -82,7 +88,10 @@ def bridge(
         ),
         _end(len(steps) + 1, after, (left, across(after[1])), unit),
     ]
-    return chart(ident, (_WIDTH, bottom + 26), title, _told(before, steps, after, unit), *drawn)
+    told = _told(before, steps, after, unit)
+    if target is not None:
+        told = f"{told} The target is {unit.level(target)}."
+    return chart(ident, (_WIDTH, bottom + (40 if aimed else 26)), title, told, *drawn)
 
 
 def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> Markup:
@@ -92,6 +101,14 @@ def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> M
         drawn.append(line((x, 0), (x, bottom), stroke_opacity=_FAINT))
         drawn.append(label(x, bottom + 16, unit.level(mark), text_anchor="middle"))
     return element("g", *drawn)
+
+
+def _target(level: float, x: float, bottom: float, unit: Unit) -> Markup:
+    return element(
+        "g",
+        line((x, 0), (x, bottom + 3), stroke_dasharray="6 4"),
+        label(x, bottom + 34, f"target {unit.level(level)}", text_anchor="middle"),
+    )
 
 
 def _end(row: int, value: tuple[str, float], places: tuple[float, float], unit: Unit) -> Markup:
@@ -114,7 +131,7 @@ def _step(row: int, step: Step, places: tuple[float, float], left: float, unit: 
         _bar(row, (low, max(high, low + 1)), BETTER if better else WORSE),
         # From the row above, so that the eye finds where this step begins.
         line((places[0], row * _ROW - 5), (places[0], row * _ROW + 5), stroke_opacity=0.5),
-        _name(row, step.name, left),
+        linked(step.href, _name(row, step.name, left)),
         _value(row, max(high, low + 1), f"{arrow} {unit.change(step.change)}"),
     )
 

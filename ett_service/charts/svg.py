@@ -56,6 +56,13 @@ def line(
     return element("line", **(ends | attributes))
 
 
+def linked(href: str, *children: Markup) -> Markup:
+    """Draw *children* as a link to what made them; without an address just draw them."""
+    if not href:
+        return Markup("".join(children))
+    return element("a", *children, href=href)
+
+
 def path(points: Iterable[tuple[float, float]]) -> str:
     """Return the ``d`` of a path through these points."""
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
@@ -70,6 +77,8 @@ def chart(
     Readers of screens hear *title* and *description*, which should tell what the chart shows.
     """
     width, height = size
+    # What is inside of an image is hidden from readers of screens, and so would be its links.
+    role = "group" if any("<a " in part for part in body) else "img"
     return element(
         "svg",
         element("title", words(title), id=f"{ident}-title"),
@@ -80,7 +89,7 @@ def chart(
         viewBox=f"0 0 {number(width)} {number(height)}",
         width=width,
         height=height,
-        role="img",
+        role=role,
         aria_labelledby=f"{ident}-title {ident}-desc",
         font_family="system-ui, sans-serif",
         font_size=FONT_PX,

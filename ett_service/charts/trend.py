@@ -12,6 +12,7 @@ from ett_service.charts.svg import (
     label,
     line,
     linear,
+    linked,
     path,
     ticks,
     width_of,
@@ -33,6 +34,7 @@ class Point:
 
     name: str
     value: float | None
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Event:
 
     place: float
     name: str
+    href: str = ""
 
 
 def trend(
@@ -69,7 +72,7 @@ def trend(
         _grid(marks, up, shown),
         *(_event(event, across) for event in events),
         *_names(points, across),
-        *_curve(points, across, up),
+        *_curve(points, across, up, shown),
         *_labels(points, target, across, up, shown),
     )
 
@@ -104,21 +107,29 @@ def _stretches(points: Sequence[Point]) -> list[list[tuple[int, float]]]:
     return [stretch for stretch in stretches if stretch]
 
 
-def _curve(points: Sequence[Point], across: Scale, up: Scale) -> list[Markup]:
+def _curve(
+    points: Sequence[Point], across: Scale, up: Scale, shown: Callable[[float | None], str]
+) -> list[Markup]:
     drawn = []
     last = None
     for stretch in _stretches(points):
         places = [(across(place), up(value)) for place, value in stretch]
         drawn.append(element("path", d=path(places), fill="none", stroke=BETTER, stroke_width=2))
-        drawn += [_dot(place, 3) for place in places]
+        drawn += [
+            linked(points[index].href, _dot(place, 3, points[index], shown))
+            for (index, _), place in zip(stretch, places, strict=True)
+        ]
         last = places[-1]
     if last is not None:
-        drawn.append(_dot(last, 4))
+        drawn.append(element("circle", cx=last[0], cy=last[1], r=4, **flat(BETTER)))
     return drawn
 
 
-def _dot(place: tuple[float, float], radius: float) -> Markup:
-    return element("circle", cx=place[0], cy=place[1], r=radius, **flat(BETTER))
+def _dot(
+    place: tuple[float, float], radius: float, point: Point, shown: Callable[[float | None], str]
+) -> Markup:
+    told = element("title", words(f"{point.name}: {shown(point.value)}"))
+    return element("circle", told, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
 
 
 def _labels(
@@ -148,7 +159,7 @@ def _event(event: Event, across: Scale) -> Markup:
     x = across(event.place)
     colour = COLOURS[Category.RESTART_WAIT]
     beyond = x > (_LEFT + _RIGHT) / 2
-    return element(
+    drawn = element(
         "g",
         element("title", words(event.name)),
         line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
@@ -160,6 +171,7 @@ def _event(event: Event, across: Scale) -> Markup:
             text_anchor="end" if beyond else None,
         ),
     )
+    return linked(event.href, drawn)
 
 
 def _told(

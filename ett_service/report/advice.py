@@ -71,7 +71,7 @@ def advice(gathered: Gathered) -> Section:
     return Section(
         "How often to save",
         () if rows else _why_not(gathered.advice["total"]),
-        chart=chosen and _curve(chosen, name_of(chosen, gathered.group_by) or "the fleet"),
+        chart=chosen and interval_chart(chosen, name_of(chosen, gathered.group_by) or "the fleet"),
         table=table(_ADVICE, rows),
         after=(_assumed(chosen),) if chosen else (),
     )
@@ -93,7 +93,8 @@ def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
     )
 
 
-def _curve(group: Answer, name: str) -> Markup:
+def interval_chart(group: Answer, name: str) -> Markup:
+    """Draw the waste over the interval for a *group* of which the best interval is known."""
     best, band, current = group["best"], group["flat_band"], group["current"]
     likely = (best["low"], best["high"]) if best["low"] and best["high"] else None
     return interval_curve(

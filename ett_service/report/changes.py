@@ -89,7 +89,7 @@ def followed(gathered: Gathered) -> Section:
     return Section(
         "What followed each marker",
         () if rows else ("No markers, or too few jobs around them.",),
-        chart=_waterfall(steps) if len(steps) > 1 else None,
+        chart=waterfall(steps) if len(steps) > 1 else None,
         table=table(_EFFECT_COLUMNS, rows),
         after=(gathered.changes["note"], _intervals(gathered)) if rows else (),
     )
@@ -134,7 +134,10 @@ def _intervals(gathered: Gathered) -> str:
     )
 
 
-def _waterfall(steps: list[Answer]) -> Markup | None:
+def waterfall(
+    steps: Sequence[Answer],
+    title: str = f"Mean time to start of {TREND_WEEKS} weeks, from marker to marker",
+) -> Markup | None:
     """Draw the mean time to start from marker to marker: the steps sum to its whole change."""
     begun = next(
         (place for place, step in enumerate(steps) if step["mean_seconds"] is not None), None
@@ -149,7 +152,7 @@ def _waterfall(steps: list[Answer]) -> Markup | None:
     ]
     return bridge(
         "waterfall",
-        f"Mean time to start of {TREND_WEEKS} weeks, from marker to marker",
+        title,
         ("mean time to start", levels[0]),
         moved,
         ("now", levels[-1]),

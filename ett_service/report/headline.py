@@ -14,17 +14,25 @@ _SEEN = 0.0005  # of a ratio: what rounds to 0.0 points is no change to talk abo
 def sentence(gathered: Gathered) -> str:
     """Say in one sentence how the fleet did, against its target and the week before, and why."""
     total = gathered.now["total"]
-    now, before = ett_ratio(total), ett_ratio(gathered.before["total"])
     if not total["jobs"]:
         return f"No job ran in week {gathered.week.name}."
+    return course_of(total, gathered.before["total"], gathered.change, against="last week")
+
+
+def course_of(total: Answer, before_total: Answer, change: Answer, *, against: str) -> str:
+    """Say in one sentence how a fleet that had jobs did, against its target and an earlier window.
+
+    *change* is the explanation of the difference; *against* names the earlier window.
+    """
+    now, before = ett_ratio(total), ett_ratio(before_total)
     if now is None:
         wall = percent(total["ett_ratio_wall"])
         return f"ETT {wall} by wall time: no job reports its accelerators."
     clauses = [f"ETT {percent(now)}", *_against_target(total["target"])]
     if before is None:
         return ", ".join(clauses) + "."
-    why = _why(gathered)
-    clauses.append(_against_last_week(now - before))
+    why = _why(change)
+    clauses.append(_against(now - before, against))
     return ", ".join(clauses) + (f"; {why}." if why else ".")
 
 
@@ -38,14 +46,13 @@ def _against_target(target: Answer | None) -> list[str]:
     return [f"{abs(distance) * 100:.1f} points {side} target"]
 
 
-def _against_last_week(change: float) -> str:
+def _against(change: float, earlier: str) -> str:
     if abs(change) < _SEEN:
-        return "as last week"
-    return f"{change * 100:+.1f} vs last week"
+        return f"as {earlier}"
+    return f"{change * 100:+.1f} vs {earlier}"
 
 
-def _why(gathered: Gathered) -> str:
-    answer = gathered.change
+def _why(answer: Answer) -> str:
     change = answer["change_points"]
     same_way = [part for part in answer["parts"] if part["points"] * change > 0]
     if abs(change) < _SEEN * 100 or not same_way:

@@ -139,6 +139,7 @@ def _invite(demo: Demo, *, is_kept: bool, is_served: bool) -> None:
 def _examples(demo: Demo) -> list[str]:
     newest = demo.fleet.stories[-1].job.name
     return [
+        f"pages     {demo.server.link}",
         f"address   {demo.server.url}/docs",
         f"read key  {demo.read_key}",
         "",

@@ -27,6 +27,7 @@ LOG = "server.log"
 
 _ETT = "import sys; from ett_service.cli.main import main; sys.exit(main())"
 _SERVING = re.compile(r"Serving on (http://\S+)")
+_SIGN_IN = re.compile(r"Open (http://\S+/sign-in\S+)")
 _TIMEOUT_S = 120.0
 _REFUSED = 400
 _SHOWN_LINES = 20
@@ -46,6 +47,12 @@ class DemoServer:
     def database(self) -> Path:
         """The file that it keeps everything in."""
         return self.folder / DATABASE
+
+    @property
+    def link(self) -> str:
+        """What signs a browser in, once; the log has it when the server serves."""
+        links: list[str] = _SIGN_IN.findall((self.folder / LOG).read_text(errors="replace"))
+        return links[-1]
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send one request and return the answer. Raises ``Failure``."""

@@ -1,4 +1,6 @@
-"""Seals the secrets of receivers, so that who has the database does not have them.
+"""Seals the secrets of receivers and the sessions of browsers.
+
+Who has the database has neither.
 
 Fernet (AES-128-CBC and HMAC-SHA256) under keys that lie outside of the database: those of the
 setting ``secret_key``, or for SQLite without one a file of its own beside the database.
@@ -23,7 +25,9 @@ FEWEST_CHARACTERS = 32
 """A shorter key could be guessed."""
 
 _KEY_BYTES = 32
-_PURPOSE = b"ett-service: secrets of receivers"
+SECRETS = b"ett-service: secrets of receivers"
+"""What is sealed for one purpose cannot be unsealed for another."""
+
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -48,9 +52,12 @@ class CannotUnseal(EttError):
 class Keyring:
     """Seals with the newest key and unseals with every one; a key file is made at first use."""
 
-    def __init__(self, secret_key: str = "", database_url: str = "") -> None:
+    def __init__(
+        self, secret_key: str = "", database_url: str = "", *, purpose: bytes = SECRETS
+    ) -> None:
         self._secret_key = secret_key
         self._database_url = database_url
+        self._purpose = purpose
 
     def seal(self, text: str) -> str:
         """Return *text* as the database may keep it.
@@ -80,11 +87,12 @@ class Keyring:
         if any(len(part) < FEWEST_CHARACTERS for part in named):
             raise NoSecretKey(f"`secret_key` has under {FEWEST_CHARACTERS} characters.")
         if named:
-            return MultiFernet([Fernet(_derived(part)) for part in named])
+            return MultiFernet([Fernet(_derived(part, self._purpose)) for part in named])
         if not self._database_url.startswith("sqlite:"):
             raise NoSecretKey("Secrets of receivers need the setting `secret_key`.")
-        address = migrate.address(self._database_url)
-        return MultiFernet([Fernet(_of_file(key_file(sqlite.path_of(address))))])
+        key = _of_file(key_file(sqlite.path_of(migrate.address(self._database_url))))
+        own = key if self._purpose == SECRETS else _derived(key.decode(), self._purpose)
+        return MultiFernet([Fernet(own)])
 
 
 def key_file(database: Path) -> Path:
@@ -92,8 +100,8 @@ def key_file(database: Path) -> Path:
     return database.with_name(database.name + ".key")
 
 
-def _derived(text: str) -> bytes:
-    kdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=_PURPOSE)
+def _derived(text: str, purpose: bytes) -> bytes:
+    kdf = HKDF(algorithm=SHA256(), length=_KEY_BYTES, salt=None, info=purpose)
     return base64.urlsafe_b64encode(kdf.derive(text.encode()))
 
 

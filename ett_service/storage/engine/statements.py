@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Executable,
@@ -308,11 +309,7 @@ class ExactSums:
     def of(cls, conn: Connection, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
         """Sum each of the named amounts."""
         halves = conn.dialect.name == "sqlite"
-        sums = [
-            func.sum(half)
-            for amount in amounts.values()
-            for half in (_halves(amount) if halves else (amount,))
-        ]
+        sums = [part for amount in amounts.values() for part in _sums(amount, halves=halves)]
         return cls(tuple(amounts), tuple(sums), halves)
 
     @classmethod
@@ -334,6 +331,18 @@ class ExactSums:
         pairs = zip(self.names, columns[::2], columns[1::2], strict=True)
         sums = {name: (int(high or 0) << _LOW_BITS) + int(low or 0) for name, high, low in pairs}
         return {name: amount for name, amount in sums.items() if amount}
+
+
+def _sums(amount: ColumnElement[Any], *, halves: bool) -> tuple[ColumnElement[Any], ...]:
+    # Those of a table's columns are made once: making them took a fifth of a question's time.
+    return (_sums_of_column if isinstance(amount, Column) else _new_sums)(amount, halves=halves)
+
+
+def _new_sums(amount: ColumnElement[Any], *, halves: bool) -> tuple[ColumnElement[Any], ...]:
+    return tuple(func.sum(part) for part in (_halves(amount) if halves else (amount,)))
+
+
+_sums_of_column = cache(_new_sums)
 
 
 def _halves(amount: ColumnElement[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:

@@ -107,6 +107,12 @@ def find_key(conn: Connection, text: str) -> Key | None:
     return _key(row)
 
 
+def standing_key(conn: Connection, prefix: str) -> Key | None:
+    """Return the key that begins so, or None if it is unknown or revoked."""
+    row = conn.execute(_STANDING, {"prefix": prefix}).one_or_none()
+    return None if row is None else _key(row)
+
+
 def list_keys(conn: Connection) -> list[Key]:
     """Return every key ever made, oldest first; revoked ones say when."""
     return [_key(row) for row in conn.execute(_KEYS.order_by(api_key.c.created_us, "prefix"))]

@@ -1,0 +1,198 @@
+"""A gantt: a row for each attempt, what its time went on, how it ended, and what was lost."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ett_service.charts.palette import paint, patterns
+from ett_service.charts.svg import (
+    Markup,
+    Scale,
+    chart,
+    element,
+    label,
+    line,
+    linear,
+    linked,
+    number,
+    shortened,
+    time_ticks,
+    width_of,
+    words,
+)
+from ett_service.charts.units import duration
+from ett_service.core.words import Category
+
+_WIDTH = 960.0
+_ROW, _BAR = 26.0, 16.0
+_LEFT, _RIGHT = 150.0, 952.0
+_TOP = 4.0
+_THINNEST = 0.6
+_NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands
+_FAINT = 0.18
+_LEGEND_ROW = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """From one second to another, counted from the begin of the chart, of one category."""
+
+    start_s: float
+    end_s: float
+    category: Category
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One attempt, or the time between attempts."""
+
+    name: str
+    stretches: Sequence[Stretch]
+    ending: str = ""  #: what stands beside its end, such as ``✕ oom``
+    told: str = ""  #: all about the ending
+    unsaved: tuple[float, float] | None = None  #: what was lost with it
+    saves_s: Sequence[float] = ()  #: durable checkpoints
+    href: str = ""
+
+
+def gantt(
+    ident: str, title: str, rows: Sequence[Row], end_s: float, shown: Callable[[float], str]
+) -> Markup:
+    """Draw *rows* from 0 to *end_s* seconds; *shown* names a place on the axis."""
+    across = linear((0.0, max(end_s, 1.0)), (_LEFT, _RIGHT))
+    bottom = _TOP + len(rows) * _ROW
+    spent = {stretch.category for row in rows for stretch in row.stretches}
+    inside = [category for category in Category if category in spent]
+    legend, depth = _legend(ident, inside, bottom + 34)
+    return chart(
+        ident,
+        (_WIDTH, depth),
+        title,
+        " ".join(_sentence(row) for row in rows) or "There is no attempt.",
+        patterns(ident, inside),
+        _tail_pattern(ident),
+        _grid(end_s, across, bottom, shown),
+        *(_row(ident, row, _TOP + place * _ROW, across) for place, row in enumerate(rows)),
+        legend,
+    )
+
+
+def _grid(end_s: float, across: Scale, bottom: float, shown: Callable[[float], str]) -> Markup:
+    drawn = []
+    marks = [mark for mark in time_ticks(0.0, max(end_s, 1.0), 8) if mark <= end_s]
+    free_from = 0.0
+    for mark in marks:
+        x = across(mark)
+        drawn.append(line((x, _TOP), (x, bottom + 4), stroke_opacity=_FAINT))
+        text = shown(mark)
+        if x - width_of(text) / 2 >= free_from:
+            drawn.append(label(x, bottom + 18, text, text_anchor="middle"))
+            free_from = x + width_of(text) / 2 + 8
+    return element("g", *drawn)
+
+
+def _row(ident: str, row: Row, top: float, across: Scale) -> Markup:
+    middle = top + _BAR / 2 + 4
+    name = label(_LEFT - 8, middle, shortened(row.name, _LEFT - 12), text_anchor="end")
+    drawn = [linked(row.href, name)]
+    drawn += [_stretch(ident, stretch, top, across) for stretch in _seen(row.stretches, across)]
+    if row.saves_s:
+        drawn.append(_saves(row, top, across))
+    if row.unsaved is not None:
+        drawn.append(_unsaved(ident, row.unsaved, top, across))
+    if row.ending and row.stretches:
+        drawn.append(_ending(row, across(row.stretches[-1].end_s), middle))
+    return element("g", *drawn)
+
+
+def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
+    """Leave out what is too narrow to be seen: what lies before it is drawn over it."""
+    wide: list[Stretch] = []
+    for stretch in stretches:
+        is_narrow = across(stretch.end_s) - across(stretch.start_s) < _NARROWEST
+        if wide and (is_narrow or wide[-1].category is stretch.category):
+            wide[-1] = replace(wide[-1], end_s=stretch.end_s)
+        else:
+            wide.append(stretch)
+    return wide
+
+
+def _stretch(ident: str, stretch: Stretch, top: float, across: Scale) -> Markup:
+    start, end = across(stretch.start_s), across(stretch.end_s)
+    told = f"{stretch.category} {duration(stretch.end_s - stretch.start_s)}"
+    return element(
+        "rect",
+        element("title", words(told)),
+        x=start,
+        y=top,
+        width=max(end - start, _THINNEST),
+        height=_BAR,
+        **paint(ident, stretch.category),
+    )
+
+
+def _saves(row: Row, top: float, across: Scale) -> Markup:
+    """Mark durable checkpoints below the bar, as one path: there may be thousands."""
+    marks = "".join(
+        f"M{number(x)} {number(top + _BAR)}v4"
+        for x in dict.fromkeys(round(across(save), 1) for save in row.saves_s)
+    )
+    told = element("title", words(f"{len(row.saves_s)} durable checkpoints"))
+    return element("path", told, d=marks, stroke="currentColor", stroke_width=1)
+
+
+def _unsaved(ident: str, ends: tuple[float, float], top: float, across: Scale) -> Markup:
+    start, end = across(ends[0]), across(ends[1])
+    told = f"unsaved: {duration(ends[1] - ends[0])} after the last durable checkpoint"
+    return element(
+        "rect",
+        element("title", words(told)),
+        x=start,
+        y=top - 2,
+        width=max(end - start, _THINNEST),
+        height=_BAR + 4,
+        fill=f"url(#{ident}-tail)",
+        stroke="currentColor",
+        stroke_width=0.8,
+    )
+
+
+def _tail_pattern(ident: str) -> Markup:
+    dots = element("circle", cx=2, cy=2, r=1.1, fill="currentColor")
+    pattern = element(
+        "pattern", dots, id=f"{ident}-tail", width=4, height=4, patternUnits="userSpaceOnUse"
+    )
+    return element("defs", pattern)
+
+
+def _ending(row: Row, x: float, middle: float) -> Markup:
+    width = width_of(row.ending)
+    beside = x + 6 + width <= _WIDTH
+    text = label(
+        x + 6 if beside else x - 6,
+        middle,
+        row.ending,
+        text_anchor=None if beside else "end",
+        font_weight="bold",
+        # Over a bar it would not be readable without a rim.
+        class_=None if beside else "ett-over",
+    )
+    return element("g", element("title", words(row.told or row.ending)), text)
+
+
+def _legend(ident: str, inside: Sequence[Category], top: float) -> tuple[Markup, float]:
+    left = 0.0
+    drawn = []
+    for category in inside:
+        width = 16 + width_of(category) + 14
+        if left + width > _WIDTH and left:
+            left, top = 0.0, top + _LEGEND_ROW
+        area = {"x": left + 0.5, "y": top + 0.5, "width": 10.0, "height": 10.0}
+        drawn.append(element("rect", **area, **paint(ident, category)))
+        drawn.append(label(left + 16, top + 10, category))
+        left += width
+    return element("g", *drawn), top + _LEGEND_ROW
+
+
+def _sentence(row: Row) -> str:
+    length = sum(stretch.end_s - stretch.start_s for stretch in row.stretches)
+    return f"{row.name}: {duration(length)}{', ' + row.told if row.told else ''}."

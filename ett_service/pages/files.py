@@ -1,0 +1,95 @@
+"""What pages load and link to besides pages: style and script, files of numbers, live changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from ett_service.api.problems import Problem, ProblemKind
+from ett_service.pages.ask import Ask, Question, Reply
+from ett_service.pages.links import quoted
+from ett_service.pages.render import HEADERS, asset, asset_address, page
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.sessions import state_of
+
+ROUTER = router()
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_KEPT = {"content-type", "content-disposition"}
+_POLL_S = 2.0
+_LONGEST_S = 300.0
+
+
+@ROUTER.get("/assets/{version}/{name}")
+def read_asset(version: str, name: Literal["ett.css", "ett.js", "ett.svg"]) -> Response:
+    """Return a style, a script or the icon; another version has another address."""
+    is_current = asset_address(name) == f"/assets/{version}/{name}"
+    kept = "public, max-age=31536000, immutable" if is_current else "no-store"
+    headers = {**HEADERS, "Cache-Control": kept}
+    return Response(asset(name), media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+
+
+@ROUTER.get("/data/{path:path}")
+async def read_file(request: Request, path: str, ask: Asking) -> Response:
+    """Return an answer of the API to whoever is signed in, such as a CSV."""
+    if not path.startswith("v1/"):
+        raise Problem(ProblemKind.NOT_FOUND)
+    raw: bytes = request.scope["raw_path"]
+    question = Question(raw.decode("ascii").removeprefix("/data"), _query(request))
+    reply = await ask.send("GET", question)
+    headers = {name: text for name, text in reply.headers.items() if name in _KEPT}
+    return Response(reply.body, reply.status, headers | HEADERS)
+
+
+def _query(request: Request) -> dict[str, object]:
+    query = request.query_params
+    return {name: query.getlist(name) for name in query}
+
+
+@ROUTER.get("/live")
+async def follow(
+    request: Request,
+    ask: Asking,
+    job: Annotated[str | None, Query(max_length=200)] = None,
+    project: Annotated[str | None, Query(max_length=200)] = None,
+) -> Response:
+    """Send an event when a job changes, or without a job when the first one comes."""
+    question = Question("/v1/jobs", {"project": project, "limit": 1})
+    if job is not None:
+        question = _job_question(job, project)
+    return StreamingResponse(
+        _changes(request, ask, question),
+        media_type="text/event-stream",
+        headers={**HEADERS, "X-Accel-Buffering": "no"},
+    )
+
+
+def _job_question(job: str, project: str | None) -> Question:
+    return Question(f"/v1/jobs/{quoted(job)}", {"project": project})
+
+
+async def _changes(request: Request, ask: Ask, question: Question) -> AsyncIterator[str]:
+    yield "retry: 3000\n\n"
+    stopping, loop = state_of(request).stopping, asyncio.get_running_loop()
+    end, before = loop.time() + _LONGEST_S, await ask.send("GET", question)
+    while loop.time() < end and not stopping.is_set():
+        await asyncio.sleep(_POLL_S)
+        reply = await ask.send("GET", question)
+        if _differs(before, reply):
+            before = reply
+            yield "data: changed\n\n"
+        else:
+            yield ": nothing new\n\n"
+
+
+def _differs(before: Reply, after: Reply) -> bool:
+    return (before.status, before.body) != (after.status, after.body)
+
+
+@ROUTER.get("/definitions")
+def show_definitions(request: Request, session: SignedIn) -> Response:
+    """Show what the words on pages mean."""
+    return page(request, "definitions.html", session)

@@ -1,0 +1,114 @@
+"""What goes with each marker: before and after it, and the way from marker to marker."""
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ett_service.charts.units import count, duration, longer, percent, points
+from ett_service.core.dimensions import GROUPS
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.panel import Cell, Panel, counted, table
+from ett_service.pages.render import page
+from ett_service.pages.route import Asking, SignedIn, now_of, router
+from ett_service.pages.window import WINDOWS, moment, view_of
+from ett_service.report.changes import waterfall
+
+ROUTER = router()
+
+_MOST = 20
+
+
+@ROUTER.get("/changes")
+async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Response:
+    """Show what changed around the markers of the window."""
+    view = view_of(request, now_of(request))
+    question = Question("/v1/fleet/changes", {**view.window, "limit": _MOST})
+    answer = await ask(question)
+    return page(
+        request,
+        "planning.html",
+        session,
+        title="Changes",
+        sentence=_sentence(answer),
+        view=view,
+        windows=tuple(WINDOWS),
+        dimensions=GROUPS,
+        facts=[],
+        panels=[
+            _waterfall(answer, question),
+            *(_change(change, question) for change in answer["changes"]),
+        ],
+        note=answer["note"],
+    )
+
+
+def _sentence(answer: Answer) -> str:
+    change = answer["waterfall"]["change_seconds"]
+    changes = f"{count(len(answer['changes']))} markers"
+    if change is None:
+        return f"{changes} in this window."
+    return f"{changes}; the mean time to start changed by {longer(change)} over this window."
+
+
+def _waterfall(answer: Answer, question: Question) -> Panel:
+    steps = answer["waterfall"]["steps"]
+    return Panel(
+        "waterfall",
+        "Time to start, from marker to marker",
+        before=() if len(steps) > 1 else ("There is no marker in this window.",),
+        chart=waterfall(steps, "Mean time to start, from marker to marker")
+        if len(steps) > 1
+        else None,
+        table=table(
+            "marker|since (UTC)|#n|#mean time to start|#step",
+            (
+                (
+                    step["marker"]["title"] if step["marker"] else "(before)",
+                    moment(step["from"]),
+                    counted(count(step["n"]), step["n"]),
+                    duration(step["mean_seconds"]),
+                    longer(step["step_seconds"]),
+                )
+                for step in steps
+            ),
+        ),
+        after=("By wall time. The steps sum to the whole change.",),
+        question=question,
+        is_wide=True,
+    )
+
+
+def _change(change: Answer, question: Question) -> Panel:
+    marker, ett = change["marker"], change["ett"]
+    rows: list[tuple[Cell | str, ...]] = [
+        (
+            effect["measure"].replace("_", " "),
+            counted(duration(effect["before"]["mean_seconds"]), effect["before"]["n"]),
+            counted(duration(effect["after"]["mean_seconds"]), effect["after"]["n"]),
+            longer(effect["difference_seconds"]),
+            _between(effect["difference_interval"], longer),
+        )
+        for effect in change["effects"]
+    ]
+    rows.append(
+        (
+            "ETT%",
+            percent(ett["before"]),
+            percent(ett["after"]),
+            points(None if ett["points"] is None else ett["points"] / 100),
+            _between(ett["points_interval"], lambda bound: points(bound / 100)),
+        )
+    )
+    return Panel(
+        f"marker-{marker['id']}",
+        f"{marker['kind']}: {marker['title']}, {moment(marker['at'])}",
+        table=table("mean of|#before|#after|#difference|interval", rows),
+        question=question,
+    )
+
+
+def _between(bounds: Answer | None, shown: Callable[[float], str]) -> str:
+    if bounds is None:
+        return "-"
+    return f"{shown(bounds['low'])} to {shown(bounds['high'])}"

@@ -1,0 +1,122 @@
+"""How often to save: waste over the interval, the present interval, the best, and the gain."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ett_service.charts.units import amount, count, duration, percent
+from ett_service.core.dimensions import GROUPS
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.fleet.course import Fact
+from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.render import page
+from ett_service.pages.route import Asking, SignedIn, now_of, router
+from ett_service.pages.window import WINDOWS, View, view_of
+from ett_service.report.advice import VERDICTS, interval_chart
+from ett_service.report.inputs import name_of
+
+ROUTER = router()
+
+_COLUMNS = (
+    "cohort|#failures|#saves|#interval now|#best|#WTT% now|#at best|verdict|#GPU-hours to gain"
+)
+
+
+@ROUTER.get("/checkpoints")
+async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> Response:
+    """Show what saving costs, and what another interval would gain."""
+    view = view_of(request, now_of(request))
+    question = Question("/v1/fleet/checkpoint-advice", {**view.window, "group_by": view.group_by})
+    answer = await ask(question)
+    total = answer["total"]
+    return page(
+        request,
+        "planning.html",
+        session,
+        title="Checkpoints",
+        sentence=_sentence(total),
+        view=view,
+        windows=tuple(WINDOWS),
+        dimensions=GROUPS,
+        facts=_facts(total),
+        panels=[_curve(total, question), _cohorts(answer["groups"], view, question)],
+        note=total["assumption"],
+    )
+
+
+def _sentence(total: Answer) -> str:
+    current, best = total["current"], total["best"]
+    if best["interval_seconds"] is None or current is None:
+        return f"How often to save is not known: {total['reason'] or 'too few measurements'}"
+    return (
+        f"Jobs save every {duration(current['interval_seconds'])}; with their failures and saves, "
+        f"every {duration(best['interval_seconds'])} wastes least: {VERDICTS[total['verdict']]}."
+    )
+
+
+def _facts(total: Answer) -> list[Fact]:
+    current, best, gain = total["current"], total["best"], total["gain"]
+    mtbf, save = total["mtbf_seconds"], total["save_seconds"]
+    return [
+        Fact("WTT%", percent(current and current["wasted_ratio"]), "at the present interval"),
+        Fact("WTT% at best", percent(best["wasted_ratio"]), "by the same formula"),
+        Fact("MTBF", duration(mtbf["value"]), f"n={count(total['n']['failures'])} failures"),
+        Fact("a save", duration(save["value"]), f"blocks; n={count(total['n']['saves'])} saves"),
+        Fact("to gain", amount(gain and gain["gpu_hours"]), "GPU-hours in the window"),
+    ]
+
+
+def _curve(total: Answer, question: Question) -> Panel:
+    known = total["best"]["interval_seconds"] is not None
+    return Panel(
+        "interval",
+        "Waste over the interval",
+        before=() if known else (total["reason"] or "Too few failures or saves in this window.",),
+        chart=interval_chart(total, "all cohorts") if known else None,
+        table=table(
+            "#interval|#unsaved|#blocking|#WTT%",
+            (
+                (
+                    duration(point["interval_seconds"]),
+                    percent(point["unsaved_ratio"]),
+                    percent(point["blocking_ratio"]),
+                    percent(point["wasted_ratio"]),
+                )
+                for point in total["curve"] or ()
+            ),
+        ),
+        after=(
+            "The band is where at most 5 % more is wasted than at the best.",
+            "By wall time of training.",
+        ),
+        question=question,
+        is_wide=True,
+    )
+
+
+def _cohorts(groups: list[Answer], view: View, question: Question) -> Panel:
+    return Panel(
+        "cohorts",
+        f"By {view.group_by}",
+        table=table(_COLUMNS, (_cohort(group, view) for group in groups)),
+        after=(f"Cohorts with fewer than {FEW} failures are faint: their best is uncertain.",),
+        question=question,
+        is_wide=True,
+    )
+
+
+def _cohort(group: Answer, view: View) -> tuple[Cell | str, ...]:
+    best, current = group["best"], group["current"]
+    few = group["n"]["failures"] < FEW
+    name = name_of(group, [view.group_by])
+    href = "" if group["other"] else view.narrowed(view.group_by, group["group"][view.group_by])
+    shown = (
+        count(group["n"]["failures"]),
+        count(group["n"]["saves"]),
+        duration(current and current["interval_seconds"]),
+        duration(best["interval_seconds"]),
+        percent(current and current["wasted_ratio"]),
+        percent(best["wasted_ratio"]),
+        VERDICTS[group["verdict"]],
+        amount(group["gain"] and group["gain"]["gpu_hours"]),
+    )
+    return (Cell(name, href=href), *(Cell(text, is_faint=few) for text in shown))

@@ -1,0 +1,379 @@
+"""How the fleet does: against its target, against the window before, over time, and why."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from string import ascii_lowercase
+
+from ett_service.charts.bridge import Step, bridge
+from ett_service.charts.trend import Event, Point, trend
+from ett_service.charts.units import (
+    amount,
+    cohort,
+    count,
+    duration,
+    gpu_hours,
+    level_change,
+    money,
+    percent,
+    points,
+    subject,
+)
+from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.fleet.losses import Gathered
+from ett_service.pages.links import job_page, regression_page
+from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.window import View, moment
+from ett_service.report.headline import part_name
+from ett_service.report.inputs import ett_ratio, share
+
+_MOST_LABELS = 26
+_SEEN = 0.05  # points; what is less is shown as 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One of the numbers at the head of a page: its term, value, and change."""
+
+    term: str
+    value: str
+    note: str
+    change: str = ""
+
+
+def facts(now: Answer, before: Answer) -> list[Fact]:
+    """Return the numbers that stand first."""
+    starts, recoveries = now["time_to_start"], now["time_to_recover"]
+    return [
+        Fact("ETT%", percent(ett_ratio(now)), "by accelerators", _moved("ett_ratio", now, before)),
+        Fact(
+            "ETT% by wall time",
+            percent(now["ett_ratio_wall"]),
+            "by wall time",
+            _moved("ett_ratio_wall", now, before),
+        ),
+        Fact("time to start", duration(starts["p50"]), _spread(starts)),
+        Fact("time to recover", duration(recoveries["p50"]), _spread(recoveries)),
+        Fact("failures", count(now["failures"]["total"]), f"of {count(now['attempts'])} attempts"),
+        Fact("GPU-hours", gpu_hours(now["gpu_seconds"]), f"of {count(now['jobs'])} jobs"),
+    ]
+
+
+def _spread(values: Answer) -> str:
+    return f"p50; p90 {duration(values['p90'])}, n={count(values['count'])}"
+
+
+def _moved(member: str, now: Answer, before: Answer) -> str:
+    if not (now["jobs"] and before["jobs"] and now["weighted_seconds"]):
+        return ""
+    return points(now[member] - before[member])
+
+
+def target_bridge(gathered: Gathered) -> Panel:
+    """Draw which categories stand between the whole of the time and ETT%, and the target."""
+    total, view = gathered.now["total"], gathered.view
+    whole = total["weighted_seconds"]
+    lost = sorted(
+        (
+            (category, total["weighted_categories"].get(category, 0.0))
+            for category in Category
+            if category is not Category.EFFECTIVE_TRAINING
+        ),
+        key=lambda part: -part[1],
+    )
+    seen = [(category, seconds) for category, seconds in lost if seconds > 0]
+    target = total["target"]
+    chart = bridge(
+        "to-target",
+        "From all accelerator time to ETT%, category by category",
+        ("all time", 1.0),
+        [Step(category, -seconds / whole) for category, seconds in seen],
+        ("ETT%", ett_ratio(total) or 0.0),
+        target=target and target["ett_ratio"],
+    )
+    before = gathered.before["total"]
+    rows = [
+        (
+            Cell(category, swatch=category),
+            percent(share(seconds, whole)),
+            points(_change(category, seconds, whole, before)),
+            gpu_hours(total["gpu_categories"].get(category, 0.0)),
+            money((total["cost"]["by_category"] or {}).get(category), total["cost"]["currency"]),
+        )
+        for category, seconds in [
+            (
+                Category.EFFECTIVE_TRAINING,
+                total["weighted_categories"][Category.EFFECTIVE_TRAINING],
+            ),
+            *seen,
+        ]
+    ]
+    return Panel(
+        "to-target",
+        "Where the time goes",
+        before=_to_target(target),
+        chart=chart if seen else None,
+        table=table(f"category|#share|#against {view.earlier}|#GPU-hours|#cost", rows),
+        after=(
+            "Shares are of time weighted by accelerators, held or not.",
+            "GPU-hours and cost count accelerators while they were held.",
+        ),
+        question=gathered.question,
+    )
+
+
+def _to_target(target: Answer | None) -> tuple[str, ...]:
+    if target is None or target["distance"] is None:
+        return ()
+    side = "under" if target["distance"] < 0 else "over"
+    distance = abs(target["distance"]) * 100
+    return (f"{distance:.1f} points {side} the target of {percent(target['ett_ratio'])}.",)
+
+
+def _change(category: Category, seconds: float, whole: float, before: Answer) -> float | None:
+    earlier = share(before["weighted_categories"].get(category, 0.0), before["weighted_seconds"])
+    return None if earlier is None else seconds / whole - earlier
+
+
+def trend_panel(
+    view: View,
+    answer: Answer,
+    markers: Sequence[Answer],
+    regressions: Sequence[Answer],
+    question: Question,
+) -> Panel:
+    """Draw ETT% over time, with what was marked and what regressed."""
+    steps = answer["points"]
+    shown = [
+        Point(_day(step["start"]), ett_ratio(step), view.during(step["start"], step["end"]))
+        for step in steps
+    ]
+    target = next((step["target"] for step in steps if step["target"]), None)
+    happened = _happened(markers, regressions, steps)
+    return Panel(
+        "trend",
+        "ETT% over time",
+        chart=trend(
+            "trend",
+            f"ETT% in {len(steps)} steps of {answer['step']}, by accelerators",
+            shown,
+            target=target and target["ett_ratio"],
+            events=[event for event, _ in happened],
+        ),
+        table=table(
+            "begin (UTC)|#ETT%|#GPU-hours|#jobs|#failures",
+            (
+                (
+                    Cell(moment(step["start"]), href=point.href),
+                    _so_far(percent(point.value), step),
+                    gpu_hours(step["gpu_seconds"]),
+                    count(step["jobs"]),
+                    count(step["failures"]["total"]),
+                )
+                for point, step in zip(shown, steps, strict=True)
+            ),
+        ),
+        listed=[Cell(text, href=event.href) for event, text in happened],
+        question=question,
+    )
+
+
+def _so_far(text: str, step: Answer) -> Cell:
+    return Cell(f"{text} so far" if step["partial"] else text, is_faint=step["partial"])
+
+
+def _day(instant: str) -> str:
+    at = datetime.fromisoformat(instant)
+    return f"{at:%b} {at.day}"
+
+
+def _happened(
+    markers: Sequence[Answer], regressions: Sequence[Answer], steps: Sequence[Answer]
+) -> list[tuple[Event, str]]:
+    """Place what happened on the axis, by letters that a list below the chart explains."""
+    inside = [
+        (place, marker)
+        for marker in reversed(markers)
+        if 0 <= (place := _place(marker["at"], steps)) <= len(steps) - 1
+    ]
+    events = [
+        (
+            Event(place, letter),
+            f"{letter}: {moment(marker['at'])} {marker['kind']}: {marker['title']}",
+        )
+        for letter, (place, marker) in zip(ascii_lowercase, inside, strict=False)
+    ]
+    for number, finding in enumerate(regressions[:_MOST_LABELS], 1):
+        place = _place(finding["onset_at"], steps)
+        text = f"{finding['verdict']}: {subject(finding)}, {cohort(finding['cohort'])}"
+        href = regression_page(finding["id"], finding["project"])
+        if 0 <= place <= len(steps) - 1:
+            line = f"R{number}: {moment(finding['onset_at'])} {text}"
+            events.append((Event(place, f"R{number}", href), line))
+    return events
+
+
+def _place(instant: str, steps: Sequence[Answer]) -> float:
+    if not steps:
+        return -1.0
+    first, second = (datetime.fromisoformat(steps[0][end]) for end in ("start", "end"))
+    return (datetime.fromisoformat(instant) - first) / (second - first)
+
+
+def change_panel(gathered: Gathered, question: Question) -> Panel:
+    """Show the exact parts that lead from the ETT% of the window before to this one."""
+    answer, view = gathered.change, gathered.view
+    title = f"Why it changed against {view.earlier}"
+    if not answer["comparable"]:
+        return Panel("change", title, before=("There is no earlier window to compare with.",))
+    parts = [part for part in answer["parts"] if abs(part["points"]) >= _SEEN]
+    steps = [
+        Step(
+            part_name(part, answer),
+            part["points"] / 100,
+            "" if part["other"] else view.narrowed(view.group_by, part["group"][view.group_by]),
+        )
+        for part in parts
+    ]
+    chart = bridge(
+        "change",
+        f"From the ETT% of {view.earlier} to this window's",
+        (view.earlier, answer["base"]["ett_ratio"]),
+        steps,
+        ("this window", answer["current"]["ett_ratio"]),
+    )
+    changed, mix, within = (
+        points(answer[f"{name}_points"] / 100) for name in ("change", "mix", "within")
+    )
+    return Panel(
+        "change",
+        title,
+        before=(f"ETT% changed by {changed}: {mix} by mix, {within} within cohorts.",),
+        chart=chart,
+        table=table(
+            f"part|#points|#{view.earlier}|#this window|jobs that moved most",
+            ((*_part(step, part), _largest(part)) for step, part in zip(steps, parts, strict=True)),
+        ),
+        after=(
+            (
+                "The parts add up to the change exactly. Mix is a change of a cohort's weight; the "
+                "other parts are changes of shares of a cohort's own time."
+            ),
+        ),
+        question=question,
+    )
+
+
+def _part(step: Step, part: Answer) -> tuple[Cell | str, ...]:
+    return (
+        Cell(step.name, href=step.href),
+        points(step.change),
+        percent(part["base"]),
+        percent(part["current"]),
+    )
+
+
+def _largest(part: Answer) -> Cell:
+    jobs = part["jobs"]
+    if not jobs:
+        return Cell("-")
+    return Cell(jobs[0]["job"], href=job_page(jobs[0]["job"], jobs[0]["project"]))
+
+
+def regressions_panel(regressions: Sequence[Answer], question: Question) -> Panel:
+    """List what the detector found in the time of the trend, the costliest first."""
+    rows = [
+        (
+            Cell(subject(finding), href=regression_page(finding["id"], finding["project"])),
+            cohort(finding["cohort"]),
+            finding["verdict"],
+            finding["state"],
+            level_change(finding),
+            _cost_of(finding["impact"]),
+        )
+        for finding in regressions
+    ]
+    return Panel(
+        "regressions",
+        "Regressions",
+        before=() if rows else ("The detector found nothing that is firing or was resolved.",),
+        table=table("what|cohort|verdict|state|median before and after|#GPU-hours a week", rows),
+        question=question,
+        is_table_open=True,
+    )
+
+
+def _cost_of(impact: Answer) -> str:
+    return amount(impact["gpu_hours_per_week"])
+
+
+_COMPARED = (
+    ("ETT%", "ett_ratio"),
+    ("ETT% by wall time", "ett_ratio_wall"),
+    ("ETT% of the median job", "ett_ratio_median_job"),
+    ("WTT%", "wasted_ratio"),
+)
+
+
+def comparison(gathered: Gathered, economy: Economy) -> Panel:
+    """Set the numbers of this window beside those of the window before."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    rows: list[tuple[str, ...]] = [
+        (
+            name,
+            percent(now[member] if now["weighted_seconds"] else None),
+            percent(before[member] if before["jobs"] else None),
+            _moved(member, now, before) or "-",
+        )
+        for name, member in _COMPARED
+    ]
+    rows += [
+        ("jobs", *_both(now, before, lambda total: count(total["jobs"])), ""),
+        ("attempts", *_both(now, before, lambda total: count(total["attempts"])), ""),
+        ("failures", *_both(now, before, lambda total: count(total["failures"]["total"])), ""),
+        ("MTBF", *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])), ""),
+        (
+            "unsaved training",
+            *_both(now, before, lambda total: duration(total["unsaved_training_seconds"])),
+            "",
+        ),
+        (
+            "queue wait",
+            *_both(now, before, lambda total: duration(total["queue_wait_seconds"])),
+            "",
+        ),
+        ("GPU-hours", *_both(now, before, lambda total: gpu_hours(total["gpu_seconds"])), ""),
+        ("cost", *_both(now, before, _cost), ""),
+    ]
+    return Panel(
+        "compared",
+        f"This window against {gathered.view.earlier}",
+        table=table(f"|#this window|#{gathered.view.earlier}|#change", rows),
+        after=(_prices(economy), *_unpriced(now)),
+        question=gathered.question,
+        is_table_open=True,
+    )
+
+
+def _both(now: Answer, before: Answer, shown: Callable[[Answer], str]) -> tuple[str, str]:
+    return shown(now), shown(before)
+
+
+def _cost(total: Answer) -> str:
+    return money(total["cost"]["total"], total["cost"]["currency"])
+
+
+def _prices(economy: Economy) -> str:
+    listed = ", ".join(
+        f"{price.hardware} {float(price.per_gpu_hour):.2f}" for price in economy.prices
+    )
+    if not listed:
+        return "No prices are configured: set `prices` to see cost."
+    return f"Prices an accelerator-hour in {economy.currency}: {listed}."
+
+
+def _unpriced(total: Answer) -> tuple[str, ...]:
+    unpriced = total["cost"]["unpriced_gpu_seconds"]
+    return (f"{gpu_hours(unpriced)} GPU-hours have no price.",) if unpriced else ()

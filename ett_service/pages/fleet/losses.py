@@ -1,0 +1,208 @@
+"""What the fleet loses: by cohort, by job, by cause, and how long starts and recoveries take."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ett_service.charts.bars import Bar, stacked_bars
+from ett_service.charts.units import count, duration, gpu_hours, money, percent
+from ett_service.core.words import Category
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.links import job_page
+from ett_service.pages.panel import FEW, Cell, Panel, counted, table
+from ett_service.pages.window import View
+from ett_service.report.inputs import (
+    ett_ratio,
+    lost_by_category,
+    lost_gpu_seconds,
+    name_of,
+    share,
+)
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The answers that panels are made of."""
+
+    view: View
+    now: Answer
+    before: Answer
+    change: Answer
+    jobs: Answer
+    regressions: Sequence[Answer]
+    question: Question  #: what ``now`` answers
+
+
+def categories(gathered: Gathered) -> Panel:
+    """Draw the whole of the time as one bar."""
+    total = gathered.now["total"]
+    spent = {
+        Category(name): seconds / _HOUR for name, seconds in total["weighted_categories"].items()
+    }
+    return Panel(
+        "categories",
+        "All time as one bar",
+        chart=stacked_bars(
+            "categories", "Accelerator time by category, by accelerators", [Bar("", spent)]
+        ),
+        table=table(
+            "category|#hours times accelerators|#share",
+            (
+                (
+                    Cell(category, swatch=category),
+                    gpu_hours(hours * _HOUR),
+                    percent(share(hours * _HOUR, total["weighted_seconds"])),
+                )
+                for category, hours in spent.items()
+                if hours
+            ),
+        ),
+        question=gathered.question,
+    )
+
+
+def cohorts(gathered: Gathered) -> Panel:
+    """Rank the cohorts by the GPU-hours that they lost."""
+    view = gathered.view
+    ranked = sorted(gathered.now["groups"], key=lost_gpu_seconds, reverse=True)
+    ranked = [group for group in ranked if lost_gpu_seconds(group) > 0]
+    whole = lost_gpu_seconds(gathered.now["total"])
+    bars = [
+        Bar(
+            name_of(group, [view.group_by]),
+            {Category(name): hours for name, hours in lost_by_category(group).items()},
+            f"{gpu_hours(lost_gpu_seconds(group))} GPU-h",
+            _narrowed(view, group),
+        )
+        for group in ranked
+    ]
+    full = max((bar.total for bar in bars), default=0.0)
+    left = gathered.now["group_count"] - len(gathered.now["groups"])
+    return Panel(
+        "cohorts",
+        f"GPU-hours lost, by {view.group_by}",
+        chart=stacked_bars("cohorts", f"GPU-hours lost, by {view.group_by}", bars, full=full)
+        if bars
+        else None,
+        table=table(
+            f"{view.group_by}|#lost GPU-hours|#share of the loss|#ETT%|largest loss|#cost|#jobs",
+            (_cohort(group, bar, whole) for group, bar in zip(ranked, bars, strict=True)),
+        ),
+        after=(f"{count(left)} more with smaller losses.",) if left > 0 else (),
+        question=gathered.question,
+    )
+
+
+def _narrowed(view: View, group: Answer) -> str:
+    return "" if group["other"] else view.narrowed(view.group_by, group["group"][view.group_by])
+
+
+def _cohort(group: Answer, bar: Bar, whole: float) -> tuple[Cell | str, ...]:
+    lost = lost_by_category(group)
+    largest = max(lost, key=lambda category: lost[category])
+    return (
+        Cell(bar.name, href=bar.href),
+        gpu_hours(lost_gpu_seconds(group)),
+        percent(share(lost_gpu_seconds(group), whole)),
+        percent(ett_ratio(group)),
+        Cell(f"{largest}, {gpu_hours(lost[largest] * _HOUR)} GPU-h", swatch=largest),
+        money(group["cost"]["total"], group["cost"]["currency"]),
+        counted(count(group["jobs"]), group["jobs"]),
+    )
+
+
+def jobs(gathered: Gathered, question: Question) -> Panel:
+    """List the jobs that lost most."""
+    rows = [
+        (
+            Cell(job["job"], href=job_page(job["job"], job["project"])),
+            job["state"],
+            job["team"] or "-",
+            percent(job["ett_ratio"]),
+            gpu_hours(job["lost_weighted_seconds"]),
+            count(job["failures"]),
+            money(job["cost"], gathered.jobs["currency"]),
+        )
+        for job in gathered.jobs["jobs"]
+    ]
+    return Panel(
+        "jobs",
+        "Jobs that lost most",
+        table=table("job|state|team|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
+        question=question,
+        is_table_open=True,
+    )
+
+
+def failures(gathered: Gathered) -> Panel:
+    """Rank the causes of failures."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    whole = now["failures"]["total"]
+    last = {_cause(failure): failure["count"] for failure in before["failures"]["by"] or ()}
+    ranked = sorted(now["failures"]["by"], key=lambda failure: (-failure["count"], _cause(failure)))
+    rows = [
+        (
+            _cause(failure),
+            counted(count(failure["count"]), failure["count"]),
+            percent(share(failure["count"], whole)),
+            count(last.get(_cause(failure), 0)),
+            duration(failure["unsaved_training_seconds"]),
+        )
+        for failure in ranked
+    ]
+    return Panel(
+        "failures",
+        "Failures by cause",
+        before=(_rates(now, whole),),
+        table=table(f"cause|#failures|#of all|#{gathered.view.earlier}|#unsaved training", rows),
+        question=gathered.question,
+        is_table_open=True,
+    )
+
+
+def _cause(failure: Answer) -> str:
+    return f"{failure['origin']}: {failure['cause']}"
+
+
+def _rates(now: Answer, whole: int) -> str:
+    mtbf = now["mtbf"]
+    if not whole:
+        return f"Nothing failed: the mean time between failures is at least {_low(mtbf)}."
+    return (
+        f"{count(whole)} failures, {count(now['failures']['infra'])} of them infra. Mean time "
+        f"between failures {duration(mtbf['seconds'])} ({mtbf['confidence']:.0%} interval: "
+        f"{_low(mtbf)} to {duration(mtbf['high'])})."
+    )
+
+
+def _low(mtbf: Answer) -> str:
+    return duration(mtbf["low"])
+
+
+_SPREADS = (
+    ("time to start", "time_to_start"),
+    ("time to recover", "time_to_recover"),
+    ("checkpoint blocking", "checkpoint_blocking"),
+    ("queue wait", "queue_wait"),
+)
+
+
+def durations(gathered: Gathered) -> Panel:
+    """Tell the distributions of what takes time around training."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    rows = [_spread(name, now[member], before[member]) for name, member in _SPREADS]
+    return Panel(
+        "durations",
+        "Time to start and to recover",
+        table=table(f"|#n|#mean|#p50|#p90|#p99|#p50 {gathered.view.earlier}", rows),
+        after=(f"By wall time. Fewer than {FEW} values are faint: they say little.",),
+        question=gathered.question,
+        is_table_open=True,
+    )
+
+
+def _spread(name: str, now: Answer, before: Answer) -> tuple[Cell | str, ...]:
+    few = now["count"] < FEW
+    values = [Cell(duration(now[part]), is_faint=few) for part in ("mean", "p50", "p90", "p99")]
+    return (name, Cell(count(now["count"]), is_faint=few), *values, duration(before["p50"]))

@@ -1,0 +1,181 @@
+"""Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ett_service.charts.bars import Bar, stacked_bars
+from ett_service.charts.units import count, duration, gpu_hours, percent, points
+from ett_service.core.words import Category
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.fleet.course import Fact
+from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.window import moment
+from ett_service.report.inputs import share
+
+_HINTS = {
+    Category.SCHEDULING: "Smaller or more flexible requests are placed sooner.",
+    Category.HARDWARE_SETUP: "Keep nodes warm and images cached; pull them before the launch.",
+    Category.LAUNCHER_INIT: "The stages of the launcher below say which part is slow.",
+    Category.PT2_COMPILE: "A compile cache that attempts share saves most of every start but one.",
+    Category.REPEATED_TRAINING: "Save more often: a failure repeats what was not saved.",
+    Category.CHECKPOINT_BLOCKING: "Save asynchronously, or less often.",
+    Category.RECOMPILE: "Mark what varies as dynamic: each new shape compiles again.",
+    Category.EVALUATION: "Evaluate on other accelerators, or less often.",
+    Category.STALLED: "Hangs end sooner with a watchdog; starved loops need more loaders.",
+    Category.SHUTDOWN: "Publish the model after the accelerators are released.",
+    Category.RESTART_WAIT: "Restart inside the allocation, or hold spare nodes.",
+    Category.UNATTRIBUTED: "No phase was reported here: record this part of the trainer.",
+}
+
+
+def facts(job: Answer) -> list[Fact]:
+    """Return the numbers at the head of a job."""
+    held = job["gpu_seconds"]
+    so_far = " so far" if job["provisional"] else ""
+    return [
+        Fact("ETT%", percent(job["ett_ratio"]), f"by wall time{so_far}"),
+        Fact("E2E", duration(job["e2e_seconds"]), f"wall time{so_far}"),
+        Fact("time to start", duration(job["time_to_start_seconds"]), "wall time"),
+        Fact(
+            "failures",
+            count(job["failures"]),
+            f"{count(job['infra_failures'])} infra, {count(len(job['attempts']))} attempts",
+        ),
+        Fact("unsaved training", duration(job["unsaved_training_seconds"]), "lost with failures"),
+        Fact(
+            "GPU-hours",
+            gpu_hours(None if held is None else sum(held.values())),
+            f"on {count(job['gpus'])} accelerators" if job["gpus"] else "accelerators unknown",
+        ),
+        Fact("WTT%", percent(job["wasted_ratio"]), "of training, by wall time"),
+    ]
+
+
+def ledger_panel(job: Answer, question: Question) -> Panel:
+    """Draw the job's whole time as one bar, with its table."""
+    spent = {Category(name): seconds for name, seconds in job["categories"].items()}
+    held = job["gpu_seconds"] or {}
+    return Panel(
+        "ledger",
+        "Ledger",
+        chart=stacked_bars("ledger", "E2E wall time by category", [Bar("", spent)])
+        if job["e2e_seconds"]
+        else None,
+        table=table(
+            "category|#length|#share of E2E|#GPU-hours",
+            (
+                (
+                    Cell(category, swatch=category),
+                    duration(seconds),
+                    percent(share(seconds, job["e2e_seconds"])),
+                    gpu_hours(held.get(category)),
+                )
+                for category, seconds in spent.items()
+                if seconds
+            ),
+        ),
+        after=("By wall time. Every second of E2E is in exactly one category.",),
+        question=question,
+        is_table_open=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a category takes of ETT%, and what would help."""
+
+    category: Category
+    points: str
+    amount: str
+    hint: str
+
+
+def losses(job: Answer, advice: Any) -> list[Loss]:
+    """Return what keeps ETT% from the whole, the largest first: what would gain most."""
+    held = job["gpu_seconds"] or {}
+    ranked = sorted(
+        (
+            (Category(name), seconds)
+            for name, seconds in job["categories"].items()
+            if seconds > 0 and name != Category.EFFECTIVE_TRAINING
+        ),
+        key=lambda part: -part[1],
+    )
+    return [
+        Loss(
+            category,
+            points(-seconds / job["e2e_seconds"]),
+            duration(seconds)
+            + (f", {gpu_hours(held[category])} GPU-hours" if held.get(category) else ""),
+            _hint(category, advice),
+        )
+        for category, seconds in ranked
+    ]
+
+
+def _hint(category: Category, advice: Any) -> str:
+    of_saves = category in {Category.CHECKPOINT_BLOCKING, Category.REPEATED_TRAINING}
+    if of_saves and advice["verdict"] in {"save_less_often", "save_more_often"}:
+        current = duration(advice["current"]["interval_seconds"])
+        best = duration(advice["best"]["interval_seconds"])
+        return f"It saves every {current}; its failures and saves make every {best} best."
+    return _HINTS[category]
+
+
+_COUNTS = (
+    ("inferred_ends", "ends of phases were inferred"),
+    ("ends_without_begin", "ends came without a begin"),
+    ("clamped_spans", "spans were clamped"),
+    ("clock_flags", "clocks were corrected"),
+    ("unreported_restarts", "restarts were not reported"),
+    ("restart_counts_disagree", "restart counts disagree"),
+    ("steps_went_back", "times steps went back without a restore"),
+    ("attempts_missing_hooks", "attempts miss a hook of the client"),
+)
+
+
+def quality(job: Answer, question: Question) -> Panel:
+    """Say what was inferred, and what is missing."""
+    answer = job["quality"]
+    notes = [f"{count(answer[name])} {text}." for name, text in _COUNTS if answer[name]]
+    if answer["missing_phases"]:
+        notes.append(f"Never reported: {', '.join(answer['missing_phases'])}.")
+    if answer["gpus_unknown"]:
+        notes.append("Accelerators are unknown: the job has no weight in fleet numbers.")
+    return Panel(
+        "quality",
+        "Data quality",
+        before=(
+            f"{percent(answer['unattributed_ratio'])} of E2E is under no phase.",
+            *(notes or ["Nothing had to be inferred."]),
+        ),
+        table=table(
+            "kind|attempt|begin (UTC)|detail",
+            (
+                (
+                    gap["kind"],
+                    "-" if gap["number"] is None else str(gap["number"]),
+                    moment(gap["started_at"]),
+                    gap["detail"],
+                )
+                for gap in answer["gaps"]
+            ),
+        ),
+        question=question,
+    )
+
+
+def definitions(job: Answer, question: Question) -> Panel:
+    """Show what other definitions make of the same ledger."""
+    return Panel(
+        "others",
+        "By other definitions",
+        table=table(
+            "definition|#value",
+            (
+                (name.replace("_", " "), percent(number))
+                for name, number in job["definitions"].items()
+            ),
+        ),
+        question=question,
+    )

@@ -1,0 +1,112 @@
+"""Two sets of jobs beside each other: two jobs, versions or weeks."""
+
+from typing import Annotated
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ett_service.charts.units import count, factor, percent, value
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.render import page
+from ett_service.pages.route import Asking, SignedIn, router
+
+ROUTER = router()
+
+_NAMES = ("base", "with", "base_from", "base_to", "with_from", "with_to", "project")
+
+
+@ROUTER.get("/compare")
+async def show_comparison(
+    request: Request,
+    session: SignedIn,
+    ask: Asking,
+    project: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Show what differs between two sets of jobs."""
+    given = {name: request.query_params.get(name, "").strip() for name in _NAMES}
+    question = Question("/v1/regressions/compare", {**_split(given), "project": project})
+    is_asked = bool(given["base"] and given["with"]) or bool(given["base_to"] or given["with_from"])
+    answer = await ask(question) if is_asked else None
+    return page(
+        request,
+        "compare.html",
+        session,
+        given=given,
+        sentence=_sentence(answer) if answer else "Two sets of jobs, beside each other",
+        answer=answer,
+        panels=[_figures(answer, question), _shares(answer, question)] if answer else [],
+    )
+
+
+def _split(given: dict[str, str]) -> dict[str, object]:
+    """Read several conditions of a field, apart by spaces, and days as instants."""
+    query: dict[str, object] = {name: given[name].split() for name in ("base", "with")}
+    for name in ("base_from", "base_to", "with_from", "with_to"):
+        text = given[name]
+        query[name] = f"{text}T00:00:00Z" if len(text) == len("2026-03-01") else text
+    return query
+
+
+def _sentence(answer: Answer) -> str:
+    differing = [each for each in answer["compared"] if each["outcome"] in {"worse", "better"}]
+    if not differing:
+        return "Nothing differs by more than chance would make it."
+    first = max(differing, key=lambda each: abs((each["worse_by"] or 1.0) - 1.0))
+    return f"{first['figure']} is {first['outcome']}: {factor(first['ratio'])}."
+
+
+def _figures(answer: Answer, question: Question) -> Panel:
+    rows = [
+        (
+            each["figure"],
+            _level(each["base"], each),
+            _level(each["with"], each),
+            factor(each["ratio"]),
+            _between(each["ratio_interval"]),
+            each["outcome"],
+        )
+        for each in answer["compared"]
+    ]
+    return Panel(
+        "figures",
+        "What differs",
+        table=table("figure|#base|#with|#factor|interval|outcome", rows),
+        after=(
+            (
+                f"Medians and rates; fewer than {FEW} values are faint. Intervals are at "
+                f"{answer['confidence']:.0%}. {answer['note']}"
+            ),
+        ),
+        question=question,
+        is_wide=True,
+    )
+
+
+def _level(side: Answer, each: Answer) -> Cell:
+    text = f"{value(each['unit'], side['value'])} (n={count(side['n'])})"
+    return Cell(text, is_faint=side["n"] < FEW)
+
+
+def _between(bounds: Answer | None) -> str:
+    if bounds is None:
+        return "-"
+    return f"{factor(bounds['low'])} to {factor(bounds['high'])}"
+
+
+def _shares(answer: Answer, question: Question) -> Panel:
+    shares = answer["start_shares"] or {}
+    return Panel(
+        "shares",
+        "Where a change of the start comes from",
+        before=() if shares else ("The starts do not differ.",),
+        table=table(
+            "phase|#share of the change",
+            (
+                (name, percent(part))
+                for name, part in sorted(shares.items(), key=lambda each: -abs(each[1]))
+            ),
+        ),
+        question=question,
+    )

@@ -1,0 +1,293 @@
+"""A finding: how large it is, how certain, what goes with it, and what people do about it."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from ett_service.charts.trend import Event, Point, trend
+from ett_service.charts.units import (
+    cohort,
+    cost,
+    count,
+    duration,
+    factor,
+    level_change,
+    percent,
+    points,
+    subject,
+    value,
+)
+from ett_service.core.intervals import DAY_US, rfc3339
+from ett_service.pages.ask import Answer, Ask, Question
+from ett_service.pages.fleet.course import Fact
+from ett_service.pages.links import job_page, quoted, regression_page
+from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.render import HEADERS, page
+from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
+from ett_service.pages.window import moment
+
+ROUTER = router()
+
+_MUTE_DAYS = (1, 7, 30)
+_DECIDED = ("real", "noise", "expected", "mix")
+
+Project = Annotated[str, Query(max_length=200)]
+
+
+@ROUTER.get("/regressions/{finding_id}")
+async def show_finding(
+    request: Request, finding_id: str, session: SignedIn, ask: Asking, project: Project = ""
+) -> Response:
+    """Show a finding."""
+    question = Question(
+        f"/v1/regressions/{quoted(finding_id)}", {"project": project}, is_list=False
+    )
+    finding = await ask(question)
+    return page(
+        request,
+        "finding.html",
+        session,
+        finding=finding,
+        subject=subject(finding),
+        cohort=cohort(finding["cohort"]),
+        sentence=f"{subject(finding)} {level_change(finding)} ({factor(finding['ratio'])}) in "
+        f"{cohort(finding['cohort'])}",
+        cost=cost(finding["impact"]),
+        facts=_facts(finding),
+        course=await _course(ask, finding),
+        columns=(
+            (_contributions(finding), _history(finding)),
+            (_suspects(finding), _examples(finding), _certainty(finding)),
+        ),
+        question=question,
+        may_decide=session.may("admin"),
+        verdicts=_DECIDED,
+        mute_days=_MUTE_DAYS,
+        acts=f"/regressions/{quoted(finding_id)}",
+        project=project,
+    )
+
+
+def _facts(finding: Answer) -> list[Fact]:
+    before, after = finding["before"], finding["after"]
+    unit = finding["unit"]
+    bounds = finding["interval"]
+    between = f"{bounds['low']:.2f} to {bounds['high']:.2f}" if bounds else "-"
+    return [
+        Fact("before", value(unit, before["median"]), _sample(before)),
+        Fact("after", value(unit, after["median"]), _sample(after)),
+        Fact("factor", factor(finding["ratio"]), f"interval {between}"),
+        Fact("onset", moment(finding["onset_at"]), "UTC, estimated"),
+        Fact("severity", finding["severity"] or "-", finding["verdict"].replace("_", " ")),
+    ]
+
+
+def _sample(side: Answer) -> str:
+    faint = ": too few" if side["n"] < FEW else ""
+    return f"median, n={count(side['n'])}{faint}"
+
+
+async def _course(ask: Ask, finding: Answer) -> Panel | None:
+    """Draw the median of the phase, or ETT%, of the cohort day by day."""
+    link = finding["links"].get("fleet")
+    if not link:
+        return None
+    address = urlsplit(link)
+    question = Question(address.path, parse_qs(address.query))
+    steps = (await ask(question))["points"]
+    read, shown, name = _measure(finding)
+    drawn = [Point(_day(step["start"]), read(step)) for step in steps]
+    if len(steps) < 2 or all(point.value is None for point in drawn):  # noqa: PLR2004
+        return None
+    place = _place(finding["onset_at"], steps)
+    events = [Event(place, "onset")] if 0 <= place <= len(steps) - 1 else []
+    return Panel(
+        "course",
+        f"{name}, day by day",
+        chart=trend(
+            "course", f"{name} of {cohort(finding['cohort'])}", drawn, events=events, shown=shown
+        ),
+        table=table(
+            f"day|#{name}|#jobs",
+            (
+                (point.name, shown(point.value), count(step["jobs"]))
+                for point, step in zip(drawn, steps, strict=True)
+            ),
+        ),
+        question=question,
+        is_wide=True,
+    )
+
+
+def _measure(
+    finding: Answer,
+) -> tuple[Callable[[Answer], float | None], Callable[[float | None], str], str]:
+    phase = finding["phase"]
+    if finding["metric"] == "phase_seconds" and phase:
+        return (
+            lambda step: ((step["phases"] or {}).get(phase) or {}).get("p50"),
+            duration,
+            f"Median of {phase}",
+        )
+    return (lambda step: step["ett_ratio"] if step["weighted_seconds"] else None), percent, "ETT%"
+
+
+def _day(instant: str) -> str:
+    at = datetime.fromisoformat(instant)
+    return f"{at:%b} {at.day}"
+
+
+def _place(instant: str, steps: list[Answer]) -> float:
+    first, second = (datetime.fromisoformat(steps[0][end]) for end in ("start", "end"))
+    return (datetime.fromisoformat(instant) - first) / (second - first)
+
+
+def _contributions(finding: Answer) -> Panel | None:
+    shares: Mapping[str, float] = finding["attribution"]["phase_shares"]
+    cohorts: Mapping[str, float] = finding["attribution"]["cohort_shares"]
+    rows = [("phase", name, percent(part)) for name, part in shares.items()]
+    rows += [("cohort", name, percent(part)) for name, part in cohorts.items()]
+    if not rows:
+        return None
+    within, mix = finding["attribution"]["within_points"], finding["attribution"]["mix_points"]
+    note = (
+        (
+            (
+                f"Of the change of ETT%, {points(within / 100)} is within cohorts and "
+                f"{points(mix / 100)} is mix."
+            ),
+        )
+        if within is not None and mix is not None
+        else ()
+    )
+    return Panel(
+        "contributions",
+        "Where it comes from",
+        table=table("|name|#share of the change", rows),
+        after=note,
+    )
+
+
+def _suspects(finding: Answer) -> Panel:
+    attribution = finding["attribution"]
+    rows: list[tuple[Cell | str, ...]] = [
+        (
+            f"{suspect['dimension']} {suspect['value']}",
+            f"explains {percent(suspect['explains'])}",
+            f"{count(suspect['attempts'])} attempts",
+            moment(suspect["first_seen_at"]),
+        )
+        for suspect in attribution["suspects"]
+    ]
+    rows += [
+        (
+            f"{marker['kind']}: {marker['title']}",
+            f"score {marker['score']:.2f}",
+            "marker",
+            moment(marker["at"]),
+        )
+        for marker in attribution["markers"]
+    ]
+    return Panel(
+        "suspects",
+        "Suspects",
+        before=() if rows else ("Nothing changed near the onset that was recorded.",),
+        table=table("what|evidence|seen in|since (UTC)", rows),
+        after=("What goes with a change need not be its cause.",),
+    )
+
+
+def _examples(finding: Answer) -> Panel | None:
+    rows = [
+        (
+            Cell(
+                example["job"],
+                href=job_page(example["job"], finding["project"], f"#attempt-{example['number']}"),
+            ),
+            str(example["number"]),
+        )
+        for example in finding["attribution"]["examples"]
+    ]
+    if not rows:
+        return None
+    return Panel("examples", "Attempts that show it", table=table("job|#attempt", rows))
+
+
+def _certainty(finding: Answer) -> Panel:
+    rows = [
+        (
+            gate["name"],
+            f"{gate['value']:.4g}",
+            f"{gate['limit']:.4g}",
+            "yes" if gate["passed"] else "no",
+        )
+        for gate in finding["gates"]
+        if gate["value"] is not None
+    ]
+    power = finding["power"]
+    smallest = power and power["smallest"]
+    before = [
+        f"p {_tiny(finding['p'])}, q {_tiny(finding['q'])} after the correction for many tests."
+    ]
+    if smallest:
+        before.append(f"The smallest change that the search can find here is {factor(smallest)}.")
+    return Panel(
+        "certainty",
+        "How certain it is",
+        before=before,
+        table=table("gate|#value|#limit|passed", rows),
+    )
+
+
+def _tiny(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2g}"
+
+
+def _history(finding: Answer) -> Panel:
+    return Panel(
+        "history",
+        "Who did what",
+        table=table(
+            "when (UTC)|what|by|why",
+            (
+                (
+                    moment(change["at"]),
+                    change["what"].replace("_", " "),
+                    change["by_name"] or change["by"],
+                    change["why"] or "-",
+                )
+                for change in finding["history"]
+            ),
+        ),
+    )
+
+
+@ROUTER.post("/regressions/{finding_id}/{act}")
+async def decide(
+    request: Request,
+    finding_id: str,
+    act: Literal["triage", "acknowledge", "accept", "mute"],
+    ask: Asking,
+    form: OwnForm,
+) -> Response:
+    """Do something about a finding, as the API does it."""
+    project = form.get("project", "")
+    question = Question(f"/v1/regressions/{quoted(finding_id)}/{act}", {"project": project})
+    await ask.write("POST", question, _body(act, form, now_of(request)))
+    return RedirectResponse(regression_page(finding_id, project), 303, HEADERS)
+
+
+def _body(act: str, form: Mapping[str, str], now_us: int) -> dict[str, Any]:
+    why = form.get("why", "").strip()
+    body: dict[str, Any] = {"why": why} if why or act != "acknowledge" else {}
+    if act == "triage":
+        body["verdict"] = form.get("verdict", "")
+    if act == "mute":
+        days = int(form.get("days", "")) if form.get("days", "").isdecimal() else 0
+        body["until"] = rfc3339(now_us + days * DAY_US)
+    return body

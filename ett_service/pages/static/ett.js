@@ -1,0 +1,71 @@
+// Pages are complete without this: it copies commands and takes in what changes.
+
+function addCopyButtons(root) {
+  if (!navigator.clipboard) return;
+  for (const block of root.querySelectorAll("pre:not([data-copied])")) {
+    block.dataset.copied = "";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "Copy";
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.querySelector("code").textContent);
+      button.textContent = "Copied";
+    });
+    block.append(button);
+  }
+}
+
+async function takeIn(address = location.href) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  if (!answer.ok) return;
+  const text = await answer.text();
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  const open = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const main = document.getElementById("main");
+  const next = fresh.getElementById("main");
+  const isTyping = document.activeElement.matches("main input:not([type=range]), main select");
+  if (!next || isTyping) return;
+  for (const each of next.querySelectorAll("details[id]")) each.open = open.has(each.id);
+  document.title = fresh.title;
+  main.replaceChildren(...next.childNodes);
+  if (next.dataset.live) main.dataset.live = next.dataset.live;
+  else {
+    delete main.dataset.live;
+    stop();
+  }
+  addCopyButtons(main);
+}
+
+let source = null;
+
+function stop() {
+  source?.close();
+  source = null;
+}
+
+function follow() {
+  const address = document.getElementById("main")?.dataset.live;
+  if (!address || source) return;
+  source = new EventSource(address);
+  source.addEventListener("message", () => takeIn());
+}
+
+// Sliders say their value while they move, and are answered where they stop.
+document.addEventListener("input", (event) => {
+  const shown = event.target.closest("form[data-answers] label")?.querySelector("output");
+  if (shown) shown.textContent = `${event.target.value} %`;
+});
+
+document.addEventListener("change", async (event) => {
+  const form = event.target.closest("form[data-answers]");
+  if (!form) return;
+  const address = `${form.action}?${new URLSearchParams(new FormData(form))}`;
+  history.replaceState(null, "", address);
+  await takeIn(address);
+  document.querySelector(`form[data-answers] [name="${event.target.name}"]`)?.focus();
+});
+
+addCopyButtons(document);
+follow();
+addEventListener("pagehide", stop);
+addEventListener("pageshow", follow);

@@ -1,0 +1,176 @@
+"""What the address of a page says: the window, the filters, the grouping."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from ett_service.core.dimensions import GROUPS
+from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
+from ett_service.fleet.scope import BadQuestion
+from ett_service.ingest.refusals import Fault
+from ett_service.ingest.text import parse_instant
+
+WINDOWS: Mapping[str, int] = {
+    "1d": DAY_US,
+    "7d": 7 * DAY_US,
+    "28d": 28 * DAY_US,
+    "90d": 90 * DAY_US,
+}
+DEFAULT_WINDOW = "7d"
+DEFAULT_GROUP = "model"
+
+# How far back a trend reaches, and in which steps.
+_TRENDS: Mapping[str, tuple[int, str]] = {
+    "1d": (14 * DAY_US, "1d"),
+    "7d": (28 * DAY_US, "1d"),
+    "28d": (84 * DAY_US, "1w"),
+    "90d": (180 * DAY_US, "1w"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A window of the fleet, the one before it, and whose time is meant."""
+
+    name: str  #: of the window; empty for one of its own
+    from_us: int
+    to_us: int
+    group_by: str
+    where: tuple[str, ...]
+    project: str
+    path: str
+
+    @property
+    def scope(self) -> dict[str, object]:
+        """Whose time, as the API takes it."""
+        return {"project": self.project, "where": self.where}
+
+    @property
+    def window(self) -> dict[str, object]:
+        """The window, as the API takes it."""
+        return {**self.scope, "from": written(self.from_us), "to": written(self.to_us)}
+
+    @property
+    def before(self) -> dict[str, object]:
+        """The window of the same length before."""
+        begin = self.from_us - (self.to_us - self.from_us)
+        return {**self.scope, "from": written(begin), "to": written(self.from_us)}
+
+    @property
+    def trend(self) -> dict[str, object]:
+        """A longer window up to the same end, and its step."""
+        length = self.to_us - self.from_us
+        near = next((name for name, us in WINDOWS.items() if length <= us), "90d")
+        reach, step = _TRENDS[near]
+        begin = min(self.to_us - reach, self.from_us)
+        return {**self.scope, "from": written(begin), "to": written(self.to_us), "step": step}
+
+    @property
+    def earlier(self) -> str:
+        """What the window before is called."""
+        return {"1d": "the day before", "7d": "last week"}.get(self.name, "the window before")
+
+    @property
+    def span(self) -> str:
+        """The window in words."""
+        return f"{_shown(self.from_us)} to {_shown(self.to_us)} UTC"
+
+    def address(self, path: str | None = None, **changes: object) -> str:
+        """Return the address of the same view, but for *changes*; None leaves a member out."""
+        members: dict[str, object] = {
+            "window": self.name if self.name != DEFAULT_WINDOW else None,
+            "from": None if self.name else written(self.from_us),
+            "to": None if self.name else written(self.to_us),
+            "by": self.group_by if self.group_by != DEFAULT_GROUP else None,
+            "where": self.where,
+            "project": self.project,
+        }
+        members |= {name.rstrip("_"): value for name, value in changes.items()}
+        given = {name: value for name, value in members.items() if value not in (None, "", ())}
+        query = urlencode(given, doseq=True)
+        return (path or self.path) + (f"?{query}" if query else "")
+
+    def without(self, condition: str) -> str:
+        """Return the address of this view without one of its conditions."""
+        return self.address(where=tuple(each for each in self.where if each != condition))
+
+    @property
+    def from_day(self) -> str:
+        """The first day, as a field for a date has it."""
+        return "" if self.name else rfc3339(self.from_us)[:10]
+
+    @property
+    def to_day(self) -> str:
+        """The day of the end."""
+        return "" if self.name else rfc3339(self.to_us)[:10]
+
+    def narrowed(self, dimension: str, value: str | None, path: str | None = None) -> str:
+        """Return the address of the part of this view that has *value*."""
+        condition = f"{dimension}:{value or ''}"
+        return self.address(path, where=(*dict.fromkeys((*self.where, condition)),))
+
+    def during(self, begin: str, end: str) -> str:
+        """Return the address of this view in another window, given as RFC 3339."""
+        return self.address(window=None, from_=begin, to=end)
+
+
+def view_of(request: Request, now_us: int) -> View:
+    """Read the view that the address names.
+
+    Raises:
+        BadQuestion: It cannot be read.
+    """
+    query = request.query_params
+    name = "" if query.get("from") else query.get("window") or DEFAULT_WINDOW
+    end = _instant(query.get("to"), "to") or now_us
+    end = -(-end // HOUR_US) * HOUR_US
+    if name:
+        if name not in WINDOWS:
+            raise BadQuestion("window", "unknown_window", tuple(WINDOWS))
+        begin = end - WINDOWS[name]
+    else:
+        begin = (_instant(query.get("from"), "from") or 0) // HOUR_US * HOUR_US
+    if begin >= end:
+        raise BadQuestion("from", "from_after_to", "It may not be after `to`.")
+    group = query.get("by", DEFAULT_GROUP)
+    if group not in GROUPS:
+        raise BadQuestion("by", "unknown_dimension", GROUPS)
+    return View(
+        name=name if not query.get("to") else "",
+        from_us=begin,
+        to_us=end,
+        group_by=group,
+        where=tuple(query.getlist("where")),
+        project=query.get("project", ""),
+        path=request.url.path,
+    )
+
+
+def _instant(text: str | None, parameter: str) -> int | None:
+    if not text:
+        return None
+    try:
+        return parse_instant(f"{text}T00:00:00Z" if len(text) == len("2026-03-01") else text)
+    except Fault as fault:
+        raise BadQuestion(
+            parameter, fault.code.value, "It is a day, or an instant such as 2026-03-01T08:00:00Z."
+        ) from fault
+
+
+def written(us: int) -> str:
+    """Write an instant as the API takes it."""
+    return rfc3339(us).replace(".000000", "")
+
+
+def _shown(us: int) -> str:
+    return moment(rfc3339(us))
+
+
+def moment(instant: str | None) -> str:
+    """Show an instant of the API to the minute."""
+    if instant is None:
+        return "-"
+    return f"{datetime.fromisoformat(instant).astimezone(UTC):%Y-%m-%d %H:%M}"

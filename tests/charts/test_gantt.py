@@ -1,0 +1,64 @@
+from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.core.words import Category
+from tests.charts.drawing import SVG, read, rects, texts
+
+HOUR = 3600.0
+LOOP = Stretch(600, HOUR, Category.EFFECTIVE_TRAINING)
+FAILED = Row(
+    "0: failed",
+    [Stretch(0, 600, Category.LAUNCHER_INIT), LOOP],
+    ending="✕ oom",
+    told="failed, user, oom",
+    unsaved=(1800, HOUR),
+    saves_s=[1200, 1800],
+    href="#attempt-0",
+)
+GOING_ON = Row("1: running", [Stretch(HOUR, 2 * HOUR, Category.REPEATED_TRAINING)])
+
+
+def drawn(*rows: Row) -> str:
+    return gantt("g", "life", rows, 2 * HOUR, lambda seconds: f"{seconds / HOUR:.1f} h")
+
+
+def test_each_attempt_has_its_row_below_the_one_before() -> None:
+    first, loop, _, second = rects(drawn(FAILED, GOING_ON))[:4]
+    assert round(float(first["x"]) + float(first["width"]), 2) == float(loop["x"])
+    assert first["y"] == loop["y"]
+    assert float(second["y"]) > float(first["y"])
+
+
+def test_what_is_unsaved_lies_over_the_end_of_its_row() -> None:
+    _, loop, unsaved = rects(drawn(FAILED))[:3]
+    assert unsaved["fill"] == "url(#g-tail)"
+    ends = [round(float(each["x"]) + float(each["width"]), 1) for each in (loop, unsaved)]
+    assert ends[0] == ends[1]
+    assert float(unsaved["x"]) > float(loop["x"])
+
+
+def test_an_ending_is_named_and_read_aloud() -> None:
+    picture = drawn(FAILED)
+    assert "✕ oom" in texts(picture)
+    assert read(picture).findtext(f"{SVG}desc") == "0: failed: 1h 00m, failed, user, oom."
+
+
+def test_names_lead_to_their_attempt() -> None:
+    root = read(drawn(FAILED, GOING_ON))
+    assert [link.attrib["href"] for link in root.iter(f"{SVG}a")] == ["#attempt-0"]
+    assert root.attrib["role"] == "group", "in an image its link would be hidden"
+
+
+def test_thousands_of_stops_too_short_to_be_seen_are_not_drawn() -> None:
+    second = 2 * HOUR / 10_000
+    stretches = [
+        Stretch(
+            place * second,
+            (place + 1) * second,
+            Category.CHECKPOINT_BLOCKING if place % 2 else Category.EFFECTIVE_TRAINING,
+        )
+        for place in range(10_000)
+    ]
+    saves = [place * second for place in range(5_000)]
+    picture = drawn(Row("0", stretches, saves_s=saves))
+    assert len(picture) < 60_000
+    (bar, *_) = rects(picture)
+    assert float(bar["width"]) > 800, "the row has no hole"

@@ -1,0 +1,76 @@
+"""A small fleet with its pages on a port, read by all tests of pages."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import create_project
+from tests.builders.clock import instant as us_of
+from tests.builders.regressions.stored import finding, fires
+from tests.builders.servers.site import PROJECT, Site, served
+from tests.golden.fleet import MARKER, NOW, history, instant, recent
+
+HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
+HOSTILE = "a ..%2F?#&+" + HACK.replace("/", "")
+_DAYS = 15
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process run all of these: it fills its fleet once."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("pages"))
+
+
+def hostile_events() -> list[dict[str, object]]:
+    """Return a job that carries markup in every text that an event may carry."""
+    at = instant(NOW).replace("06:00", "03:00")
+    end = instant(NOW).replace("06:00", "05:00")
+    place = {"job": HOSTILE, "launch": HACK[:90], "attempt": 0}
+    facts = ("name", "team", "model", "cluster", "hardware", "kind", "owner", "image")
+    texts = dict.fromkeys((*facts, "code_version"), HACK)
+    died = {"message": HACK, "exception": HACK[:90], "reason": HACK, "exit_code": 1}
+    return [
+        {"type": "job", "job": HOSTILE, "at": at, **texts, "labels": {HACK[:90]: HACK}, "gpus": 8},
+        {"type": "attempt_started", "at": at, "gpus": 8, "host": HACK, **place},
+        {"type": "phase_started", "at": at, "phase": "launcher_init", "stage": "imports", **place},
+        {"type": "phase_started", "at": at, "phase": "train_loop", **place},
+        {"type": "progress", "at": end, "step": 9, "attributes": {HACK[:90]: HACK}, **place},
+        {"type": "attempt_ended", "at": end, "outcome": "failed", **died, **place},
+    ]
+
+
+@pytest.fixture(scope="session")
+def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return the site of a fleet of two models and of jobs of the last hours."""
+    path = tmp_path_factory.mktemp("pages") / "ett.db"
+    shutil.copyfile(_migrated_sqlite, path)
+    now_us = us_of(instant(NOW))
+    with (
+        closing(open_store(f"sqlite:///{path}")) as store,
+        served(store, now_us) as running,
+    ):
+        names = tuple(f"llm-slow-{days:02}" for days in range(1, _DAYS))
+        running.ingest([event for event in history() if event["job"].startswith(names)] + recent())
+        running.ingest(hostile_events())
+        project_id = store.write(lambda conn: create_project(conn, PROJECT, now_us))
+        fires(store, project_id, finding(), at_us=now_us)
+        answer = running.api().post("/v1/markers", json={**MARKER, "title": HACK})
+        assert answer.status_code < 300, answer.text
+        yield running
+
+
+@pytest.fixture(scope="session")
+def empty_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return a site without data."""
+    path = tmp_path_factory.mktemp("empty-pages") / "ett.db"
+    shutil.copyfile(_migrated_sqlite, path)
+    with (
+        closing(open_store(f"sqlite:///{path}")) as store,
+        served(store, us_of(instant(NOW))) as running,
+    ):
+        yield running

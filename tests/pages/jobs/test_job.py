@@ -1,0 +1,65 @@
+"""A job's page shows its life and the numbers of the API."""
+
+import json
+
+from ett_service.charts.units import duration, percent
+from tests.builders.servers.site import Document, Site
+
+
+def test_its_numbers_are_those_of_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    job = site.api().get("/v1/jobs/live-failed").json()
+    shown = [each.text.strip() for each in page.all("strong")]
+    assert shown[:3] == [
+        percent(job["ett_ratio"]),
+        duration(job["e2e_seconds"]),
+        duration(job["time_to_start_seconds"]),
+    ]
+    cells = [each.text.strip() for each in page.all("td")]
+    for category, seconds in job["categories"].items():
+        if seconds:
+            assert duration(seconds) in cells, category
+
+
+def test_its_gantt_marks_failures_and_what_was_lost_with_them(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    titles = [each.text for each in page.all("title")]
+    assert any(text.startswith("failed, infra, gpu_hardware, ") for text in titles)
+    assert any(text.startswith("unsaved: ") for text in titles)
+    assert "1 durable checkpoints" in titles
+    assert any(text.startswith("effective_training ") for text in titles)
+
+
+def test_why_it_is_what_it_is_is_sorted_by_what_would_gain_most(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    points = [
+        float(each.text.removesuffix(" pt"))
+        for each in page.all("strong")
+        if each.text.endswith(" pt")
+    ]
+    job = site.api().get("/v1/jobs/live-failed").json()
+    assert points == sorted(points)
+    assert round(100 * job["ett_ratio"] - sum(points)) == 100
+
+
+def test_a_running_job_is_so_far_and_follows_what_comes(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-running"))
+    (main,) = page.all("main")
+    assert main.attributes["data-live"] == "/live?job=live-running"
+    assert "so far" in page.text_of("p", class_="when")
+    assert page.all("meta", **{"http-equiv": "refresh"})
+    (still,) = Document.of(site.reader().get("/jobs/live-failed")).all("main")
+    assert "data-live" not in still.attributes
+
+
+def test_its_trace_and_its_events_can_be_taken_away(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/jobs/live-failed"))
+    (trace,) = {link for link in page.links if link.endswith("/trace")}
+    assert json.loads(browser.get(trace).text)["traceEvents"]
+    assert "attempt_started" in [each.text for each in page.all("td")]
+
+
+def test_a_job_that_is_not_there_is_a_page_that_says_so(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/none"), 404)
+    assert page.text_of("h1") == "Not found"

@@ -1,0 +1,42 @@
+"""The list of jobs is filtered, ordered and paged by its address."""
+
+from tests.builders.servers.site import Document, Site
+
+
+def jobs(page: Document) -> list[str]:
+    return [each.text.strip() for each in page.all("th", scope="row")]
+
+
+def test_filters_and_order_are_those_of_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs?q=live&sort=job&team=golden"))
+    query = {"q": "live", "sort": "job", "team": "golden"}
+    answer = site.api().get("/v1/jobs", params=query).json()
+    assert jobs(page) == [job["job"] for job in answer["jobs"]]
+
+
+def test_a_head_orders_by_its_column_and_turns_the_order_around(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/jobs?q=live"))
+    (order,) = [link for link in page.links if "sort=-ett_ratio" in link]
+    assert "q=live" in order
+    page = Document.of(browser.get(order))
+    (head,) = [each for each in page.all("th") if each.attributes.get("aria-sort") == "descending"]
+    assert head.text.split() == ["ETT%", "by", "wall", "time", "▼"]
+    assert any("sort=ett_ratio" in link for link in page.links)
+
+
+def test_pages_follow_each_other_without_a_gap(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/jobs?sort=job"))
+    names = jobs(page)
+    while following := page.all("a", rel="next"):
+        page = Document.of(browser.get(following[0].attributes["href"]))
+        names += jobs(page)
+    whole = site.api().get("/v1/jobs", params={"sort": "job", "limit": 1000}).json()
+    assert names == [job["job"] for job in whole["jobs"]]
+
+
+def test_no_match_says_how_to_see_all(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs?q=nothing-like-it"))
+    assert "/jobs" in page.links
+    assert not page.all("table")

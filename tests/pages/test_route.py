@@ -1,0 +1,99 @@
+"""Every page is safe to show: its headers, its markup, its refusals; and every link leads on."""
+
+from collections import deque
+from urllib.parse import quote
+
+import pytest
+from httpx2 import Response
+
+from ett_service.pages.render import HEADERS
+from tests.builders.servers.site import Document, Site
+from tests.pages.conftest import HACK, HOSTILE
+
+_MOST_PAGES = 60
+STARTS = ("/", "/jobs", "/regressions", "/definitions", "/jobs/live-failed", "/?by=team&window=28d")
+
+
+@pytest.mark.parametrize("path", [*STARTS, "/sign-in", "/jobs/nope", "/?window=x", "/jobs?state=x"])
+def test_nothing_on_a_page_is_inline_or_from_elsewhere(site: Site, path: str) -> None:
+    answer = site.reader().get(path)
+    for name, text in HEADERS.items():
+        assert answer.headers[name] == text
+    page = Document.of(answer, answer.status_code)
+    for each in page.elements:
+        assert "style" not in each.attributes, each
+        assert not any(name.startswith("on") for name in each.attributes), each
+        assert each.tag != "style", each
+        for name in ("src", "href", "action", "data-live"):
+            address = each.attributes.get(name, "/")
+            assert address.startswith(("/", "#", "?")), each
+            assert not address.startswith("//"), each
+    assert all(script.attributes.get("src") and not script.text for script in page.all("script"))
+
+
+def test_every_link_of_every_page_leads_somewhere(site: Site) -> None:
+    browser = site.reader()
+    waiting, passed = deque(STARTS), set(STARTS)
+    kinds: dict[str, Response] = {}
+    while waiting and len(kinds) < _MOST_PAGES:
+        path = waiting.popleft()
+        answer = browser.get(path)
+        assert answer.status_code == 200, path
+        kinds[path] = answer
+        if "text/html" not in answer.headers["content-type"] or path.startswith("/docs"):
+            continue
+        page = Document.of(answer)
+        places = {each.attributes["id"] for each in page.elements if "id" in each.attributes}
+        for link in page.links:
+            target, _, place = link.partition("#")
+            if not target and link.startswith("#"):
+                assert place in places, (path, link)
+            target = path.partition("?")[0] + target if target.startswith("?") else target
+            # One list of many alike is enough.
+            if target and target not in passed and not target.startswith("/?"):
+                passed.add(target)
+                waiting.append(target)
+    assert any(path.startswith("/data/") for path in kinds)
+    assert any(path.startswith("/regressions/") for path in kinds)
+
+
+def test_no_text_of_an_event_is_markup(site: Site) -> None:
+    browser = site.reader()
+    hostile = f"/jobs/{quote(HOSTILE, safe='')}"
+    for path in ("/", "/?by=team", "/jobs", hostile):
+        answer = browser.get(path)
+        assert HACK not in answer.text
+        page = Document.of(answer)
+        assert not page.all("img")
+        assert len(page.all("script")) == 1
+    page = Document.of(browser.get(hostile))
+    assert "document.title='hacked'" in page.text_of("h1")
+
+
+def test_ids_of_a_page_are_its_own(site: Site) -> None:
+    browser = site.reader()
+    for path in STARTS:
+        ids = [
+            each.attributes["id"]
+            for each in Document.of(browser.get(path)).elements
+            if "id" in each.attributes
+        ]
+        assert len(ids) == len(set(ids)), path
+
+
+def test_a_refusal_says_what_may_be_sent(site: Site) -> None:
+    page = Document.of(site.reader().get("/?window=fortnight"), 422)
+    assert "1d, 7d, 28d, 90d" in page.text_of("li")
+
+
+def test_the_choice_of_dark_stays_in_the_browser(site: Site) -> None:
+    browser = site.reader()
+    answer = browser.post("/theme", data={"theme": "dark", "next": "/jobs"})
+    assert answer.headers["location"] == "/jobs"
+    assert Document.of(browser.get("/jobs")).all("html", data_theme="dark") == []
+    (root,) = Document.of(browser.get("/jobs")).all("html")
+    assert root.attributes["data-theme"] == "dark"
+    browser.post("/theme", data={"theme": "system"})
+    (root,) = Document.of(browser.get("/jobs")).all("html")
+    assert "data-theme" not in root.attributes
+    assert browser.post("/theme", data={"theme": "blue"}).status_code == 422
