@@ -116,8 +116,11 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
 
 def _digest(content: object) -> Any:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
-    text = _sorted_json(content)
-    if not text.isascii():
+    try:
+        text = _sorted_json(content)
+    except UnicodeEncodeError:  # a lone surrogate, which the service will refuse
+        text = b""
+    if not text or not text.isascii():
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     return hashlib.sha256(text)
 
