@@ -1,11 +1,8 @@
 """What ``sacct`` prints, with a job of three steps unless it is said otherwise."""
 
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 from ett_service.importers.slurm.clock import seconds_of, utc
-from ett_service.importers.slurm.clock import written as rfc3339
 from ett_service.importers.slurm.record import Record
 from tests.builders.imports import Wire
 
@@ -14,8 +11,6 @@ COLUMNS = [
     "Eligible", "Start", "End", "State", "Reason", "ExitCode", "NNodes", "AllocTRES", "NodeList",
     "ElapsedRaw",
 ]  # fmt: skip
-
-MARCH_S = 1_772_323_200  # 2026-03-01
 
 _JOB = {
     "Cluster": "alpha",
@@ -61,23 +56,6 @@ def row_of(columns: list[str], delimiter: str, /, **said: str) -> str:
 def table(*rows: str, columns: list[str] = COLUMNS, delimiter: str = "|") -> str:
     """A header and rows."""
     return "".join(f"{line}\n" for line in (delimiter.join(columns), *rows))
-
-
-def many_jobs(*, counts_restarts: bool = True) -> Iterator[str]:
-    """Lines without end: a header, then jobs of three steps each."""
-    columns = [*COLUMNS, "Restarts"] if counts_restarts else COLUMNS
-    yield "|".join(columns) + "\n"
-    for number in count(100_000):
-        second = number * 7
-        submit, start, end = (rfc3339(MARCH_S + second + each)[:19] for each in (0, 40, 3640))
-        of_all = {"Submit": submit, "Start": start, "End": end, "Restarts": "0"}
-        user, name = f"user{number % 50}", f"train-{number % 977}"
-        who = {"JobID": str(number), "JobName": name, "User": user, "Reason": "Resources"}
-        yield row_of(columns, "|", **of_all, Eligible=submit, **who) + "\n"
-        for step in ("batch", "extern", "0"):
-            step_id = f"{number}.{step}"
-            who = {"JobID": step_id, "JobIDRaw": step_id, "JobName": step, "User": ""}
-            yield row_of(columns, "|", **of_all, Eligible=submit, **who) + "\n"
 
 
 def written(folder: Path, *rows: str, name: str = "sacct.txt") -> Path:
