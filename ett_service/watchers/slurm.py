@@ -1,13 +1,14 @@
 """Slurm, as its accounting shows it: ``sacct`` tells of jobs, ``squeue`` which of them still run.
 
-``sacct`` is asked for UTC, for a window that ends now: from the last look, with some overlap, and
-once an hour for all of it, as slurmdbd may hear of an end late.
+``sacct`` is asked for UTC, for a window that ends now: from the last look that was sent, with some
+overlap, and once an hour for all of it, as slurmdbd may hear of an end late.
 """
 
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,9 @@ _WHOLE_EVERY_S: Final = 3600.0
 _IDS_AT_ONCE: Final = 500
 _TIMEOUT_S: Final = 300.0
 _PATH: Final = Path("sacct")
+_SAME: Final = (
+    "job {} of cluster {} is called {} as one of another: use --name '{{cluster}}-{{name}}'"
+)
 _LIVE: Final = "running,suspended,configuring,completing,stopped,signaling,stage_out"
 
 Key = tuple[str, str]
@@ -53,9 +57,10 @@ class Slurm:
     name: str = "Slurm"
     _columns: tuple[str, ...] = ()
     _from_s: int = 0  #: where the window of the latest look begins
-    _looked_at: float = 0.0
+    _sent_at: float = 0.0
     _whole_at: float = 0.0
     _rows: dict[Key, list[bytes]] = field(default_factory=dict)
+    _clusters: list[str] = field(default_factory=list)
     _live: frozenset[Key] | None = None
     _squeue_trouble: str = ""
     _clock: Clock = field(default_factory=utc)
@@ -70,15 +75,18 @@ class Slurm:
         is_whole = now - self._whole_at >= _WHOLE_EVERY_S
         begin = now - self.since_s
         if not is_whole:
-            begin = max(begin, self._looked_at - _OVERLAP_S)
+            begin = max(begin, self._sent_at - _OVERLAP_S)
         self._from_s = int(begin)
         rows = self._asked("--starttime", written(self._from_s).removesuffix("Z"))
         self._rows = _by_job(rows)
+        self._clusters = sorted({cluster for cluster, _ in self._rows})
         self._live = self._running()
-        self._looked_at = now
-        self._whole_at = now if is_whole else self._whole_at
         marks = {key: self._mark(key, rows, now) for key, rows in self._rows.items()}
-        return Look(marks, is_whole)
+        return Look(marks, is_whole, partial(self._note_sent, now, is_whole=is_whole))
+
+    def _note_sent(self, at: float, *, is_whole: bool) -> None:
+        self._sent_at = at
+        self._whole_at = at if is_whole else self._whole_at
 
     def runs(self, jobs: Iterable[Key]) -> list[ImportedRun]:
         """Return what *jobs* of the latest look say. Raises what :meth:`look` does."""
@@ -91,6 +99,9 @@ class Slurm:
         runs = []
         for attempt, life in lives:
             job = self.naming.job_of(life)
+            if job in self._jobs_of_other_clusters(life):
+                self.say(f"refused: {_SAME.format(life.launch, life.cluster, job)}")
+                continue
             run = imported(_PATH, life, attempt, job, is_alone=job not in others)
             if run.facts:
                 runs.append(run)
@@ -125,6 +136,15 @@ class Slurm:
             for record in lives
             if not record.was_given_up
         )
+
+    def _jobs_of_other_clusters(self, life: Record) -> frozenset[str]:
+        """Return the jobs that have its id on clusters that come before its own."""
+        if self.clusters is None:
+            return frozenset()
+        keys = [(cluster, life.launch) for cluster in self._clusters if cluster < life.cluster]
+        rows = {key: self._rows[key] for key in keys if key in self._rows}
+        others = self._records(rows, Report()).values() if rows else ()
+        return frozenset(self.naming.job_of(record) for records in others for record in records)
 
     def _may_lack(self, rows: Sequence[bytes]) -> bool:
         """Whether earlier records of the job can lie before the window.

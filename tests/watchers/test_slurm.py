@@ -15,6 +15,7 @@ from tests.builders.sacct import row, said, written
 from tests.builders.servers.accounting import Accounting, accounting
 
 NOON_S = 1_772_366_400
+QUOTED = "'{cluster}-{name}'"
 RUNNING = {"State": "RUNNING", "End": "Unknown"}
 PREEMPTED = {"State": "PREEMPTED", "End": "2026-03-01T12:30:00"}
 AGAIN = {"Submit": "2026-03-01T12:30:00", "Eligible": "2026-03-01T12:32:00",
@@ -136,12 +137,38 @@ def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accountin
     wholes = []
     for minutes in (0, 1, 59, 60, 61):
         clock.at_s = NOON_S + 60 * minutes
-        wholes.append(source.look().is_whole)
+        look = source.look()
+        look.note_sent()
+        wholes.append(look.is_whole)
     begins = [each.rpartition(" ")[2][8:] for each in slurm.asked if "--starttime" in each]
     assert wholes == [True, False, False, True, False]
     assert begins == [
         "28T12:00:00", "01T11:50:00", "01T11:51:00", "28T13:00:00", "01T12:50:00",
     ]  # fmt: skip
+
+
+def test_what_was_not_sent_stays_in_the_window(slurm: Accounting) -> None:
+    clock = Clock()
+    source = Slurm(Naming(), os.environ, now=clock)
+    source.look().note_sent()
+    for minutes in (20, 40):
+        clock.at_s = NOON_S + 3600 + 60 * minutes
+        source.look()
+    begins = [each.rpartition(" ")[2] for each in slurm.asked if "--starttime" in each]
+    assert begins[1:] == ["2026-03-01T12:50:00"] * 2
+
+
+def test_two_clusters_with_the_same_ids_are_told_apart(slurm: Accounting) -> None:
+    slurm.holds({}, {"Cluster": "beta"}, {"JobID": "9", "Cluster": "beta"})
+    lines: list[str] = []
+    source = Slurm(Naming(), os.environ, clusters="alpha,beta", now=Clock(), say=lines.append)
+    runs = everything(source)
+    assert [run.events[0]["launch"] for run in runs] == ["8041", "9"]
+    assert lines == [
+        f"refused: job 8041 of cluster beta is called llm as one of another: use --name {QUOTED}"
+    ]
+    named = Slurm(Naming("{cluster}-{name}"), os.environ, clusters="alpha,beta", now=Clock())
+    assert {run.job for run in everything(named)} == {"alpha-llm", "beta-llm"}
 
 
 def test_a_failure_of_sacct_says_nothing_of_jobs(slurm: Accounting) -> None:

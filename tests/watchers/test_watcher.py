@@ -16,11 +16,15 @@ class Jobs:
     marks: dict[str, int] = field(default_factory=dict)
     is_whole: bool = True
     trouble: str = ""
+    sent: int = 0  #: looks
 
     def look(self) -> Look:
         if self.trouble:
             raise Unavailable(self.trouble)
-        return Look(dict(self.marks), self.is_whole)
+        return Look(dict(self.marks), self.is_whole, self._note_sent)
+
+    def _note_sent(self) -> None:
+        self.sent += 1
 
     def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
         return [ImportedRun(Path(job), job, tuple(self._facts(job))) for job in jobs]
@@ -83,8 +87,10 @@ def test_what_could_not_be_sent_is_sent_later() -> None:
     watcher, post, _ = watching(jobs)
     post.is_down = True
     assert not watcher.try_to_poll()
+    assert jobs.sent == 0
     post.is_down = False
     assert watcher.try_to_poll()
+    assert jobs.sent == 1
     assert post.take() == ["a0"]
 
 

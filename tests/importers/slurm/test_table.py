@@ -69,6 +69,13 @@ def test_a_comment_with_line_feeds_is_one_row() -> None:
     assert ([life.line for life in records], report.skipped) == ([2, 3, 7], 0)
 
 
+def test_a_step_with_line_feeds_is_one_row() -> None:
+    columns = [*COLUMNS, "SubmitLine", "WorkDir"]
+    step = row_of(columns, "|", JobID="8041.0", SubmitLine="srun a\nb")
+    records, report = read(table(step, row_of(columns, "|"), columns=columns))
+    assert ([life.line for life in records], report.records, report.skipped) == ([4], 2, 0)
+
+
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
