@@ -194,7 +194,7 @@ SLURM_OUTCOMES: Mapping[str, Outcome] = {
     "CANCELLED": Outcome.CANCELLED,
     "REVOKED": Outcome.CANCELLED,
     "PREEMPTED": Outcome.PREEMPTED,
-    "REQUEUED": Outcome.PREEMPTED,
+    "REQUEUED": Outcome.CANCELLED,
     "BOOT_FAIL": Outcome.FAILED,
     "DEADLINE": Outcome.FAILED,
     "FAILED": Outcome.FAILED,
