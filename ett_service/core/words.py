@@ -163,6 +163,25 @@ class Outcome(Word):
     RUNNING = auto()  #: has not ended; never sent
 
 
+SLURM_OUTCOMES: Mapping[str, Outcome] = {
+    "COMPLETED": Outcome.COMPLETED,
+    "PREEMPTED": Outcome.PREEMPTED,
+    "CANCELLED": Outcome.CANCELLED,
+    "REVOKED": Outcome.CANCELLED,
+    "REQUEUED": Outcome.CANCELLED,  # by hand: what Slurm requeues itself has the state of its end
+    "REQUEUE_HOLD": Outcome.CANCELLED,
+    "SPECIAL_EXIT": Outcome.CANCELLED,
+    "FAILED": Outcome.FAILED,
+    "BOOT_FAIL": Outcome.FAILED,
+    "DEADLINE": Outcome.FAILED,
+    "LAUNCH_FAILED": Outcome.FAILED,
+    "NODE_FAIL": Outcome.FAILED,
+    "OUT_OF_MEMORY": Outcome.FAILED,
+    "RECONFIG_FAIL": Outcome.FAILED,
+    "TIMEOUT": Outcome.FAILED,
+}
+"""By the first word of Slurm's state of a job; another one, as ``RUNNING``, ends nothing."""
+
 FAILURES = frozenset({Outcome.FAILED, Outcome.PREEMPTED, Outcome.LOST})
 """Outcomes that count as failures."""
 

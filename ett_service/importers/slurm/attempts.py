@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from ett_service.importers.slurm.facts import OUTCOMES
+from ett_service.core.words import SLURM_OUTCOMES
 from ett_service.importers.slurm.record import Record
 
 _RESIZED = "RESIZING"
@@ -37,7 +37,7 @@ def numbered(records: Iterable[Record]) -> Iterator[Numbered]:
 def _order(record: Record) -> tuple[int, int, int, str]:
     """Order lives, and of one life what was printed later last."""
     begun, ended = record.start or 0, record.end or 0
-    return (record.since, begun, ended if record.word in OUTCOMES else 0, record.state)
+    return (record.since, begun, ended if record.word in SLURM_OUTCOMES else 0, record.state)
 
 
 def _lives(records: Iterable[Record]) -> Iterator[Record]:
@@ -68,7 +68,7 @@ def _together(components: list[Record]) -> Record:
     return first._replace(
         start=min(starts, default=None),
         end=max(ends) if len(ends) == len(components) else None,
-        state=worst.state if worst.word in OUTCOMES else first.state,
+        state=worst.state if worst.word in SLURM_OUTCOMES else first.state,
         exit_code=worst.exit_code,
         nodes=str(sum(each.hosts or 0 for each in components) or ""),
         tres=",".join([gpus, *models]),

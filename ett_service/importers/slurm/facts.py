@@ -15,29 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
-from ett_service.core.words import Outcome
+from ett_service.core.words import SLURM_OUTCOMES, Outcome
 from ett_service.importers.importer import Fact, ImportedRun, clean
 from ett_service.importers.slurm.clock import written
 from ett_service.importers.slurm.record import Record, accelerators_of, hosts_of
-
-OUTCOMES: Final[Mapping[str, Outcome]] = {
-    "COMPLETED": Outcome.COMPLETED,
-    "PREEMPTED": Outcome.PREEMPTED,
-    "CANCELLED": Outcome.CANCELLED,
-    "REVOKED": Outcome.CANCELLED,
-    "REQUEUED": Outcome.CANCELLED,  # by hand: what Slurm requeues itself has the state of its end
-    "REQUEUE_HOLD": Outcome.CANCELLED,
-    "SPECIAL_EXIT": Outcome.CANCELLED,
-    "FAILED": Outcome.FAILED,
-    "BOOT_FAIL": Outcome.FAILED,
-    "DEADLINE": Outcome.FAILED,
-    "LAUNCH_FAILED": Outcome.FAILED,
-    "NODE_FAIL": Outcome.FAILED,
-    "OUT_OF_MEMORY": Outcome.FAILED,
-    "RECONFIG_FAIL": Outcome.FAILED,
-    "TIMEOUT": Outcome.FAILED,
-}
-"""By the first word of the state; a record in another one, as ``RUNNING``, ends nothing."""
 
 ALIVE_EVERY_S: Final = 300
 """A life that goes on is told of when it is a multiple of this old; well below ``lost_after``."""
@@ -167,8 +148,8 @@ class _Teller:
             if lived:
                 alive = begun + lived
                 events.append(self._event(f"alive-{alive}", "heartbeat", alive, {}))
-        elif record.word in OUTCOMES:
-            events += self._end(OUTCOMES[record.word], record.end)
+        elif record.word in SLURM_OUTCOMES:
+            events += self._end(SLURM_OUTCOMES[record.word], record.end)
         return events
 
     def _end(self, outcome: Outcome, end: int) -> list[_Members]:
@@ -181,7 +162,7 @@ class _Teller:
     def given_up(self) -> list[_Members]:
         """Return that the job ended in the queue."""
         record = self._record
-        if record.end is None or record.word not in OUTCOMES:
+        if record.end is None or record.word not in SLURM_OUTCOMES:
             return []
         how, mark = _ending(record.state, record.exit_code, Outcome.CANCELLED)
         return [self._event(f"given-up-{record.end}-{mark}", "job_ended", record.end, how)]

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import count
 
 from ett_service.core.intervals import rfc3339
-from ett_service.core.words import Outcome
+from ett_service.core.words import SLURM_OUTCOMES, Outcome
 from ett_service.ingest.otlp.identity import (
     Members,
     attempt_facts,
@@ -23,7 +23,6 @@ from ett_service.ingest.otlp.mapping import (
     ATTRIBUTES,
     BUCKETS,
     CYCLE_OUTCOMES,
-    SLURM_OUTCOMES,
     Fact,
     Meaning,
     as_word,

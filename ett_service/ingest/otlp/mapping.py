@@ -189,21 +189,6 @@ CYCLE_OUTCOMES: Mapping[str, Outcome] = {
 }
 """By ``nvrx.cycle.outcome``; others are those of a node, not of the attempt."""
 
-SLURM_OUTCOMES: Mapping[str, Outcome] = {
-    "COMPLETED": Outcome.COMPLETED,
-    "CANCELLED": Outcome.CANCELLED,
-    "REVOKED": Outcome.CANCELLED,
-    "PREEMPTED": Outcome.PREEMPTED,
-    "REQUEUED": Outcome.CANCELLED,
-    "BOOT_FAIL": Outcome.FAILED,
-    "DEADLINE": Outcome.FAILED,
-    "FAILED": Outcome.FAILED,
-    "NODE_FAIL": Outcome.FAILED,
-    "OUT_OF_MEMORY": Outcome.FAILED,
-    "TIMEOUT": Outcome.FAILED,
-}
-"""By the first word of ``slurm.state``; others do not end anything."""
-
 WANTED: Mapping[str, str] = {
     spelling: name
     for names in ATTRIBUTES.values()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ett_service.core.ledger.results import JobLedger
+from ett_service.core.words import SLURM_OUTCOMES
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import zone
-from ett_service.importers.slurm.facts import OUTCOMES
 from ett_service.importers.slurm.sacct import read
 from tests.builders.imports import Wire, ledgers_of
 
@@ -64,7 +64,7 @@ def test_every_allocation_is_a_job_as_long_as_the_reference_says(
     for state, total in expected["run_s_sum_by_state"].items():
         assert sum(spent[job] for job in spent if states[job] == state) == total
     for job, ledger in ledgers.items():
-        assert [attempt.outcome for attempt in ledger.attempts] == [OUTCOMES[states[job]]]
+        assert [attempt.outcome for attempt in ledger.attempts] == [SLURM_OUTCOMES[states[job]]]
     assert (report.records, report.skipped) == (reference[name]["rows"], 0)
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ett_service.core.words import SLURM_OUTCOMES
 from ett_service.importers.importer import ImportedRun
-from ett_service.importers.slurm.facts import ALIVE_EVERY_S, OUTCOMES, Naming, imported
+from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, imported
 from ett_service.importers.slurm.record import Record
 from tests.builders.imports import Wire, ledgers_of
 from tests.builders.sacct import record, said
@@ -101,7 +102,7 @@ def test_how_it_ended(
 
 def test_the_causes_are_those_of_the_rules() -> None:
     causes = {}
-    for state in OUTCOMES:
+    for state in SLURM_OUTCOMES:
         (ledger,) = ledgers_of(events_of(record(State=state, ExitCode="1:0"))).values()
         causes[state] = (ledger.attempts[0].cause or "").lower()
     assert causes["NODE_FAIL"] == causes["BOOT_FAIL"] == "host"

@@ -2,11 +2,10 @@
 
 import pytest
 
-from ett_service.core.words import Outcome, Phase
+from ett_service.core.words import SLURM_OUTCOMES, Outcome, Phase
 from ett_service.ingest.otlp.mapping import (
     ATTRIBUTES,
     CYCLE_OUTCOMES,
-    SLURM_OUTCOMES,
     SPANS,
     WANTED,
     Fact,
