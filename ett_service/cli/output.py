@@ -1,6 +1,7 @@
 """Writes lines, JSON and files, and shows values; on the standard library alone."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,6 +24,11 @@ def _members(value: Any) -> dict[str, Any]:
 def write_line(text: str = "") -> None:
     """Write one line, as it is but for control characters."""
     print(shown(text))
+
+
+def say(line: object) -> None:
+    """Write a line for people to standard error, at once."""
+    print(f"ett: {shown(line)}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -56,15 +56,15 @@ class Poll:
     seconds: float
 
 
-class _Told:
-    """Which events have been sent, as hashes: those that were said again within an hour or two."""
+class _Sent:
+    """Which events have been sent, as hashes: those that came up again within an hour or two."""
 
     def __init__(self) -> None:
         self._lately: set[int] = set()
         self._before: set[int] = set()
         self._since = time.monotonic()
 
-    def untold(self, runs: Iterable[ImportedRun]) -> list[ImportedRun]:
+    def unsent(self, runs: Iterable[ImportedRun]) -> list[ImportedRun]:
         """Return what *runs* say that has not been sent."""
         left = [
             replace(run, facts=tuple([fact for fact in run.facts if not self._has(fact)]))
@@ -96,7 +96,7 @@ class Watcher:
     every_s: float
     report: Callable[[Poll], None] = lambda _: None
     _marks: dict[Any, int] = field(default_factory=dict)
-    _told: _Told = field(default_factory=_Told)
+    _sent: _Sent = field(default_factory=_Sent)
     _trouble: str = ""
     _said_at: float = -_SAY_EVERY_S
 
@@ -137,9 +137,9 @@ class Watcher:
         began = time.monotonic()
         look = self.source.look()
         news = [job for job, mark in look.marks.items() if self._marks.get(job) != mark]
-        runs = self._told.untold(self.source.runs(news))
+        runs = self._sent.unsent(self.source.runs(news))
         self.send(runs)
-        self._told.add(runs)
+        self._sent.add(runs)
         look.note_sent()
         if look.is_whole:
             self._marks = dict(look.marks)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ett_service.cli.output import NONE, percent, shown, write_line
+from ett_service.cli.output import NONE, percent, say, write_line
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.cli.record.import_delivery import Tally, decoded
 from ett_service.cli.record.import_options import OPTIONS
@@ -174,7 +174,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         file=sys.stderr,
     )
     for line in [*answer.refused, *report.unread, *report.first_skipped, *report.notes]:
-        print(f"ett: {shown(line)}", file=sys.stderr)
+        say(line)
 
 
 def _write_job(name: str, of: JobAudit, job: Job) -> None:

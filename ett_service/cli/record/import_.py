@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from ett_service.cli.arguments import server
-from ett_service.cli.output import shown, write_json, write_line
+from ett_service.cli.output import say, write_json, write_line
 from ett_service.cli.record import otlp_files
 from ett_service.cli.record.import_delivery import Delivery, Tally
 from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked
@@ -119,7 +119,7 @@ def _check(checked: Checked) -> None:
     """
     failures = list(checked.failures())
     for failure in failures:
-        print(f"ett: {shown(failure)}", file=sys.stderr)
+        say(failure)
     if failures:
         raise Failure(
             f"{len(failures)} checks fail", "Change the pattern, or what it should become."
@@ -157,7 +157,7 @@ def _complain(report: Report, tally: Tally) -> None:
         lines += [f"{report.skipped} lines were skipped, the first of them:"]
         lines += [f"  {line}" for line in report.first_skipped]
     for line in lines:
-        print(f"ett: {shown(line)}", file=sys.stderr)
+        say(line)
 
 
 def _summarize(args: Namespace, report: Report, tally: Tally) -> None:

@@ -1,9 +1,7 @@
 """``ett watch``: a small process that records what a scheduler knows of its jobs."""
 
 import json
-import os
 import signal
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -11,14 +9,11 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
-from ett_service.cli.output import shown
-from ett_service.cli.record import watch_kubernetes
+from ett_service.cli.output import say
+from ett_service.cli.record import watch_kubernetes, watch_slurm
 from ett_service.cli.record.import_delivery import Delivery, Tally
-from ett_service.cli.record.import_options import slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
 from ett_service.importers.importer import ImportedRun
-from ett_service.importers.slurm.facts import Naming
-from ett_service.watchers.slurm import DEFAULT_SINCE_S, Slurm
 from ett_service.watchers.watcher import Poll, Source, Unavailable, Watcher
 
 _EVERY_S = 30.0
@@ -32,29 +27,11 @@ class Watched(NamedTuple):
     source: Callable[[Namespace], Source]
 
 
-def _slurm_options(parser: ArgumentParser) -> None:
-    slurm_name(parser)
-    parser.add_argument(
-        "--since",
-        type=seconds,
-        default=DEFAULT_SINCE_S,
-        metavar="LENGTH",
-        help="how far to look back for what ended while nobody watched (default 1d)",
-    )
-    parser.add_argument(
-        "--clusters", metavar="NAMES", help="clusters, as sacct takes them (default: its own)"
-    )
-
-
-def _slurm(args: Namespace) -> Slurm:
-    return Slurm(Naming(args.name), os.environ, args.since, args.clusters, say=_say)
-
-
 WATCHERS: Mapping[str, Watched] = {
     "kubernetes": Watched(
         "the jobs of Kubernetes, by its API", watch_kubernetes.options, watch_kubernetes.source
     ),
-    "slurm": Watched("the jobs of Slurm, by sacct", _slurm_options, _slurm),
+    "slurm": Watched("the jobs of Slurm, by sacct", watch_slurm.options, watch_slurm.source),
 }
 
 
@@ -73,7 +50,7 @@ def _watch(args: Namespace) -> Exit:
     """Watch until SIGTERM or SIGINT; what was not sent then is sent by whoever watches next."""
     report: Callable[[Poll], None] = _print if args.json else _ignore
     source = WATCHERS[args.scheduler].source(args)
-    watcher = Watcher(source, _sender(args), _say, args.every, report)
+    watcher = Watcher(source, _sender(args), say, args.every, report)
     if args.once:
         return Exit.DONE if watcher.try_to_poll() else Exit.FAILED
     signal.signal(signal.SIGTERM, _stop)
@@ -98,7 +75,7 @@ def _sender(args: Namespace) -> Callable[[Iterable[ImportedRun]], None]:
             raise Unavailable(f"{args.url or DEFAULT_URL}: {error}") from error
         for why in {*tally.refused, *tally.broken.values()} - complaints:
             complaints.add(why)
-            _say(f"refused: {why}")
+            say(f"refused: {why}")
 
     return send
 
@@ -117,10 +94,6 @@ def _ignore(_poll: Poll) -> None:
 
 def _exit(answer: Exit, _args: Namespace) -> Exit:
     return answer
-
-
-def _say(line: str) -> None:
-    print(f"ett: {shown(line)}", file=sys.stderr, flush=True)
 
 
 VERB = Verb(

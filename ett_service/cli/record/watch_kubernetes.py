@@ -1,9 +1,8 @@
 """What ``ett watch kubernetes`` watches."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 
-from ett_service.cli.output import shown
+from ett_service.cli.output import say
 from ett_service.cli.verb import Failure
 from ett_service.importers.kubernetes.cluster import Cluster
 from ett_service.watchers.kubernetes import Feed, Kubernetes
@@ -47,8 +46,4 @@ def source(args: Namespace) -> Kubernetes:
             str(error), "Run it in a pod with an account, or where kubectl works."
         ) from None
     feed = Feed(Cluster(args.cluster))
-    return Kubernetes(feed, kubernetes_api.streams(api, feed, _say), say=_say)
-
-
-def _say(line: str) -> None:
-    print(f"ett: {shown(line)}", file=sys.stderr, flush=True)
+    return Kubernetes(feed, kubernetes_api.streams(api, feed, say), say=say)
