@@ -29,10 +29,11 @@ WANDB = framed(
     stats(START_S + 500),
     exit_of(1, 600),
 )
+IN_UTC = partial(dlrover.read, zone=UTC)
 LOGS: dict[str, tuple[str, Read, bytes]] = {
     name: (file, read, "".join(f"{line}\n" for line in lines).encode())
     for name, file, read, lines in (
-        ("dlrover", "events_0.log", partial(dlrover.read, zone=UTC), telemetry_lines.dlrover_lines(40)),
+        ("dlrover", "events_0.log", IN_UTC, telemetry_lines.dlrover_lines(40)),
         ("goodput", "a.jsonl", goodput.read, telemetry_lines.goodput_lines(40)),
         ("nvrx", "a.log", nvrx.read, telemetry_lines.nvrx_lines(400)),
         ("one-logger", "a.jsonl", one_logger.read, telemetry_lines.one_logger_lines(40)),
