@@ -6,6 +6,7 @@ Events are made, not sent.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import tempfile
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import telemetry_lines
-from ett_service.cli.record import otlp_files
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
 
@@ -32,15 +32,18 @@ class Format(NamedTuple):
 
     lines: Callable[[int], Iterable[str]]  #: about as many lines as it is asked for
     read: Read
-    delimiter: str | None = None  #: None: blanks
+    split: Callable[[str], object] = str.split  #: a line into its fields
 
 
 FORMATS: dict[str, Format] = {
-    "dlrover": Format(telemetry_lines.dlrover_lines, partial(dlrover.read, zone=UTC)),
-    "goodput": Format(telemetry_lines.goodput_lines, goodput.read),
+    "dlrover": Format(
+        telemetry_lines.dlrover_lines,
+        partial(dlrover.read, zone=UTC),
+        telemetry_lines.dlrover_fields,
+    ),
+    "goodput": Format(telemetry_lines.goodput_lines, goodput.read, json.loads),
     "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
-    "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, ","),
-    "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, ","),
+    "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, json.loads),
 }
 """By name; a line for each format."""
 
@@ -60,7 +63,7 @@ def bare_seconds(form: Format, path: Path) -> float:
     began = time.process_time()
     with path.open(encoding="utf-8") as file:
         for line in file:
-            line.split(form.delimiter)
+            form.split(line)
     return time.process_time() - began
 
 

@@ -98,9 +98,10 @@ def _identity(life: Life) -> dict[str, Any]:
 
 def lives(log: JobLog) -> list[Life]:
     """Cut a job's log into lives, by the instants of its entries and not by their order."""
-    marks = sorted(log.marks, key=_place)
+    marks: Iterable[Mark | Step] = sorted(log.marks, key=_place)
+    steps: Iterable[Mark | Step] = log.steps.kept.by_instant()
     lives: list[Life] = []
-    for entry in merge(marks, log.steps.kept.by_instant(), key=_place):
+    for entry in merge(marks, steps, key=_place):
         life = lives[-1] if lives else None
         if isinstance(entry, Mark) and entry.kind == "job_start":
             if not (life and life.begin and life.begin.at_us == entry.at_us):
