@@ -104,8 +104,7 @@ def lives(log: JobLog) -> list[Life]:
     for entry in merge(marks, steps, key=_place):
         life = lives[-1] if lives else None
         if isinstance(entry, Mark) and entry.kind == "job_start":
-            if not (life and life.begin and life.begin.at_us == entry.at_us):
-                lives.append(Life(entry, launch_name(entry.at_us), 0))
+            lives.append(Life(entry, launch_name(entry.at_us), 0))
             continue
         if life is None:
             life = Life(None, "", 0)
