@@ -1,7 +1,8 @@
 """How fast importers read, beside a bare pass that splits the same lines.
 
 Each format has a generator of lines and a function that reads a file of them. The bare pass reads
-the file as text, and splits each line. Both are run in turns, and their processor time is taken.
+the file as text, and splits each line into its fields, of JSON with ``json.loads``. Both are run
+in turns, and their processor time is taken.
 Events are made, not sent.
 """
 

@@ -14,6 +14,7 @@ from ett_service.core.errors import EttError
 from ett_service.importers.importer import Report
 
 _LONGEST_LINE: Final = 1 << 20
+_BLOCK: Final = 1 << 18
 _GZIP: Final = b"\x1f\x8b"
 _PASSED_ON: Final = ("/dev/fd/", "/dev/stdin", "/proc/")  #: pipes that a shell has opened
 
@@ -82,6 +83,18 @@ def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number of each line, from 1, and its bytes; a very long one comes in pieces.
 
     Raises:
+        Unreadable: as :func:`blocks_of` does.
+    """
+    for first, block in blocks_of(path):
+        yield from lines_in(first, block)
+
+
+def blocks_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, and the number of the first line of each, from 1.
+
+    What has no line feed for a megabyte is a block, and so is the end of a file without one.
+
+    Raises:
         Unreadable: where the file cannot be opened, or its gzip data is truncated or damaged.
     """
     number = 1
@@ -89,10 +102,10 @@ def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:
         with _opened(path) as raw:
             if raw.peek(2)[:2] == _GZIP:
                 with gzip.GzipFile(fileobj=raw) as file:
-                    for number, piece in _pieces(file):
-                        yield number, piece
+                    for number, block in _blocks(file):
+                        yield number, block
             else:
-                yield from _pieces(raw)
+                yield from _blocks(raw)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise Unreadable(f"the gzip data is truncated or damaged after line {number}") from None
     except OSError as error:
@@ -109,8 +122,26 @@ def _opened(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def _pieces(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:
-    number = 1
-    while piece := file.readline(_LONGEST_LINE):
-        yield number, piece
-        number += piece.endswith(b"\n")
+def _blocks(file: BufferedIOBase) -> Iterator[tuple[int, bytes]]:
+    number, rest = 1, b""
+    while read := file.read1(_BLOCK):
+        block = rest + read
+        end = block.rfind(b"\n") + 1
+        if end:
+            yield number, block[:end]
+            number += block.count(b"\n", 0, end)
+        rest = block[end:]
+        if len(rest) >= _LONGEST_LINE:
+            yield number, rest
+            rest = b""
+    if rest:
+        yield number, rest
+
+
+def lines_in(first: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a block with their numbers, counted from *first*."""
+    *lines, last = block.split(b"\n")
+    for place, line in enumerate(lines):
+        yield first + place, line + b"\n"
+    if last:
+        yield first + len(lines), last

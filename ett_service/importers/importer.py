@@ -116,8 +116,11 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
 
 def _digest(content: object) -> Any:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
-    text = _sorted_json(content)
-    if not text.isascii():
+    try:
+        text = _sorted_json(content)
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
+        text = b""
+    if not text or not text.isascii():
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     return hashlib.sha256(text)
 
@@ -127,6 +130,8 @@ _sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:
     """Make text from a log fit to send: no controls, no lone surrogates, not too long."""
+    if text.isprintable():
+        return text.strip()[:longest]
     safe = text.encode("utf-8", "replace").decode("utf-8")
     printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in safe)
     return printable.strip()[:longest]
