@@ -54,7 +54,7 @@ def database(path: Path) -> Path:
         for run_id, begin, end, status in (("a", 0, 180, "FAILED"), ("b", 300, 480, "FINISHED")):
             times = START_MS + begin * 1000, START_MS + end * 1000
             store.execute(
-                "INSERT INTO runs VALUES (?, 'llm', ?, ?, ?, 7)", [run_id, status, *times]
+                "INSERT INTO runs VALUES (?, 'llm', ?, ?, ?, 7, 'active')", [run_id, status, *times]
             )
             for n in range(1, 11):
                 at = START_MS + (begin + 60 + 10 * n) * 1000
