@@ -8,6 +8,13 @@ from ett_service.core.intervals import rfc3339
 
 START_S = 1_785_000_000
 
+_STARTS = (
+    "rendezvous_started",
+    "rendezvous_completed",
+    "worker_start_started",
+    "worker_start_completed",
+)
+
 
 def goodput_lines(count: int) -> Iterator[str]:
     """A job that starts anew every 5,000 steps, and evaluates every hundred."""
@@ -60,10 +67,15 @@ def dlrover_lines(count: int) -> Iterator[str]:
         yield f"[{at}] [426] [22b7ca89] [AtorchTrainerV2] [#step] [{kind}] {json.dumps(content)}"
 
 
+def dlrover_fields(line: str) -> tuple[list[str], Any]:
+    """Split a line of DLRover: what is in brackets, and its content."""
+    head, _, content = line.partition("] {")
+    return head.split("] ["), json.loads("{" + content)
+
+
 def nvrx_lines(count: int) -> Iterator[str]:
     """A launcher's log: one line in twenty is an event."""
-    names = ("rendezvous_started", "rendezvous_completed", "worker_start_started")
-    names = (*names, "worker_start_completed", "failure_detected", "worker_terminated")
+    names = [*_STARTS, "failure_detected", "worker_terminated"]
     for number in range(count):
         at = rfc3339((START_S + number) * 1_000_000)[:23].replace("T", " ")
         head = f"0: {at[:19]},{at[20:]} [INFO] [node-7] [workload:0(0) infra:0(0)]"

@@ -118,7 +118,7 @@ def _digest(content: object) -> Any:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
         text = _sorted_json(content)
-    except UnicodeEncodeError:  # a lone surrogate, which the service will refuse
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         text = b""
     if not text or not text.isascii():
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()

@@ -9,10 +9,12 @@ from typing import Final
 from ett_service.importers.files import Unreadable, pieces_of
 
 _MOST_FILES: Final = 20
-_MOST_LINES: Final = 500
-_MOST_BYTES: Final = 1 << 18
+_MOST_LINES: Final = 20_000
+_MOST_BYTES: Final = 1 << 21
 
 MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
+    ("wandb", re.compile(rb"\A:W&B")),
+    ("mlflow", re.compile(rb"\ASQLite format 3\0|^lifecycle_stage: ", re.MULTILINE)),
     ("mlperf", re.compile(rb":::MLLOG ")),
     (
         "goodput",
@@ -21,20 +23,28 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
             rb'_(?:start|end)_time"\s*:'
         ),
     ),
+    ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
     (
         "dlrover",
         re.compile(rb'\] ?\[(?:BEGIN|END|INSTANT)\] ?\{|"event_type": ?"(?:BEGIN|INSTANT)"'),
     ),
-    ("mlflow", re.compile(rb"^SQLite format 3\0|^lifecycle_stage: ", re.MULTILINE)),
-    ("wandb", re.compile(rb"\A:W&B")),
-    ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
-    (
-        "one-logger",
-        re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:'),
-    ),
     (
         "otlp",
-        re.compile(rb'"resourceSpans"\s*:|^(?:\0...)?(?:\n.{1,5}\n|\x28\xb5\x2f\xfd)', re.DOTALL),
+        re.compile(
+            rb'"resourceSpans"\s*:|\A(?:\0...)?(?:\n.{1,5}\n|\x28\xb5\x2f\xfd)',
+            re.DOTALL,
+        ),
+    ),
+    ("one-logger", re.compile(rb'"type"\s*:\s*"(?:start|complete|event)".*"timestamp_msec"\s*:')),
+    ("torchelastic", re.compile(rb'"source"\s*:\s*"(?:AGENT|WORKER)"|\A\{"message": \{"message":')),
+    ("torch-trace", re.compile(rb"^V\d{4} \d\d:\d\d:\d\d\.\d+ .*\] \{", re.MULTILINE)),
+    ("megatron", re.compile(rb"\biteration +\d+/ +\d+ \||\tJob ID: .*\t# GPUs: ")),
+    ("sacct", re.compile(rb"\A(?=.*\bJobID(?:Raw)?\b)(?=.*\bState\b).*\|")),
+    (
+        "k8s",
+        re.compile(
+            rb'^\s*"?kind"?: "?(?:Pod|Job|JobSet|Workload|Node|List|\w+List)\b', re.MULTILINE
+        ),
     ),
 )
 """What only a file of the format holds; the first that matches is it."""

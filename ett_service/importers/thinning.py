@@ -6,9 +6,16 @@ from typing import Final, Generic, TypeVar
 T = TypeVar("T")
 
 MOST_POINTS: Final = 50_000
-"""Of one attempt. Between two points progress is taken for steady, so a few say enough."""
+"""Of one job. Between two points progress is taken for steady, so a few say enough."""
+
+_FEWEST_POINTS: Final = 100
 
 _APART_US: Final = 10_000_000
+
+
+def most_points(attempts: int) -> int:
+    """Return how many points each of a job's attempts may have."""
+    return max(_FEWEST_POINTS, MOST_POINTS // max(1, attempts))
 
 
 def thinned(points: Sequence[T], instants_us: Sequence[int], most: int = MOST_POINTS) -> list[T]:
@@ -59,12 +66,12 @@ class Thinner(Generic[T]):
             self._held = None
             self._keep(at_us, make)
 
-    def points(self) -> list[T]:
+    def points(self, most: int = MOST_POINTS) -> list[T]:
         """Return what is kept, the last point included."""
         self._keep_held()
         by_instant = sorted(range(len(self._points)), key=self._instants_us.__getitem__)
         instants_us = [self._instants_us[place] for place in by_instant]
-        return thinned([self._points[place] for place in by_instant], instants_us)
+        return thinned([self._points[place] for place in by_instant], instants_us, most)
 
     def _keep_held(self) -> None:
         if self._held is not None:

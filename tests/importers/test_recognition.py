@@ -2,15 +2,40 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.importers.recognition import MARKS, recognised
 from tests.builders.mllog import RUN, written
 
+CORPUS = Path(os.environ.get("ETT_CORPUS", "../shared/corpus"))
+NEED_MORE = {"csv", "log", "parquet"}
+"""Formats that only a mapping or a profile tells."""
 
-def test_every_mark_is_of_a_format_that_can_be_imported() -> None:
-    assert {name for name, _ in MARKS} <= set(FORMATS)
+
+def test_every_format_has_a_mark() -> None:
+    assert set(FORMATS) - NEED_MORE <= {name for name, _ in MARKS}
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        ("slurm_gcm/sample-sacct-*.txt", "sacct"),
+        ("megatron_out/*.out", "megatron"),
+        ("torch_trace/*.log", "torch-trace"),
+        ("torch_samples/torchelastic_agent_events*.jsonl", "torchelastic"),
+        ("torch_samples/torchelastic_error_file.json", "torchelastic"),
+        ("mlperf/runs/**/*.txt", "mlperf"),
+    ],
+)
+def test_real_files_are_recognised(files: str, name: str) -> None:
+    if not CORPUS.is_dir():
+        pytest.skip(f"the corpus is not at {CORPUS}")
+    paths = list(CORPUS.glob(files))
+    assert {recognised([path]) for path in paths} == {name}
 
 
 def test_a_file_is_recognised_by_what_it_holds(tmp_path: Path) -> None:

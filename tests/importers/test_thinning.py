@@ -30,9 +30,14 @@ def test_where_they_are_many_they_are_further_apart() -> None:
 
 def test_points_that_come_one_by_one_are_thinned_alike() -> None:
     thinner: Thinner[int] = Thinner()
-    made = []
+    made: list[int] = []
+
+    def make(second: int) -> int:
+        made.append(second)
+        return second
+
     for second in (*range(25), 60, 61, 62):
-        thinner.add(second * SECOND, partial(lambda at: made.append(at) or at, second))
+        thinner.add(second * SECOND, partial(make, second))
 
     assert thinner.points() == [0, 1, 11, 21, 24, 60, 62]
     assert len(made) == 7

@@ -187,6 +187,7 @@ def _continued(events: Iterator[WireEvent], opened: set[str]) -> Iterator[WireEv
             opened.add(event["id"])
         elif event["type"] == "span" and event["id"] + BEGIN in opened:
             members = {name: value for name, value in event.items() if name != "start"}
+            opened.discard(event["id"] + BEGIN)
             yield {**members, "type": "phase_ended", "id": event["id"] + END}
             continue
         yield event

@@ -27,7 +27,7 @@ from ett_service.importers.importer import (
 )
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.names import job_name, launch_name, word
-from ett_service.importers.thinning import Thinner
+from ett_service.importers.thinning import Thinner, most_points
 
 EVENTS: Final = ("events_*.log", "events_*.log.gz")
 """The files that are looked for in a folder."""
@@ -147,7 +147,8 @@ def _all_runs(
         except Unreadable as error:
             report.miss(path, str(error))
             continue
-        facts = [*log.facts, *(point for life in log.lives for point in life.steps.points())]
+        most = most_points(len(log.lives))
+        facts = [*log.facts, *(point for life in log.lives for point in life.steps.points(most))]
         if not log.persists:
             facts += log.saves
         if not facts:

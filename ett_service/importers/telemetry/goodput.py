@@ -7,6 +7,7 @@ A life that begins without one, as steps go back or slices come back, is a cycle
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +16,15 @@ from ett_service.core.intervals import rfc3339
 from ett_service.importers.files import Unreadable, files_under
 from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
 from ett_service.importers.names import job_name, launch_name, word
-from ett_service.importers.telemetry.goodput_log import DENSE, JobLog, Mark, Step, read_log
-from ett_service.importers.thinning import thinned
+from ett_service.importers.telemetry.goodput_log import (
+    DENSE,
+    JobLog,
+    Mark,
+    Step,
+    StepColumns,
+    read_log,
+)
+from ett_service.importers.thinning import most_points, thinned
 
 ENTRIES = ("*.jsonl", "*.json", "*.jsonl.gz", "*.json.gz")
 """The files that are looked for in a folder."""
@@ -42,7 +50,7 @@ class Life:
     launch: str  #: empty where the file begins inside it
     cycle: int
     marks: list[Mark] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: StepColumns = field(default_factory=StepColumns)
     end: Mark | None = None
 
 
@@ -59,7 +67,7 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
         except Unreadable as error:
             report.miss(path, str(error))
             continue
-        with_entries = [log for log in logs.values() if log.marks or len(log.steps)]
+        with_entries = [log for log in logs.values() if log.marks or log.steps.kept]
         if with_entries:
             report.files += 1
         else:
@@ -73,10 +81,12 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
 
 def _imported(path: Path, log: JobLog, job: str) -> ImportedRun:
     restored = {mark.step for mark in log.marks if mark.kind == "restore"}
+    all_lives = lives(log)
+    most = most_points(len(all_lives))
     facts = (
         Fact({**fact.event, "job": job, **_identity(life)}, fact.line)
-        for life in lives(log)
-        for fact in _facts(life, restored)
+        for life in all_lives
+        for fact in _facts(life, restored, most)
     )
     return ImportedRun(path, job, identified("goodput", facts))
 
@@ -88,13 +98,13 @@ def _identity(life: Life) -> dict[str, Any]:
 
 def lives(log: JobLog) -> list[Life]:
     """Cut a job's log into lives, by the instants of its entries and not by their order."""
-    entries: list[Mark | Step] = sorted([*log.marks, *log.steps], key=_place)
+    marks: Iterable[Mark | Step] = sorted(log.marks, key=_place)
+    steps: Iterable[Mark | Step] = log.steps.kept.by_instant()
     lives: list[Life] = []
-    for entry in entries:
+    for entry in merge(marks, steps, key=_place):
         life = lives[-1] if lives else None
         if isinstance(entry, Mark) and entry.kind == "job_start":
-            if not (life and life.begin and life.begin.at_us == entry.at_us):
-                lives.append(Life(entry, launch_name(entry.at_us), 0))
+            lives.append(Life(entry, launch_name(entry.at_us), 0))
             continue
         if life is None:
             life = Life(None, "", 0)
@@ -131,7 +141,7 @@ def _add(life: Life, entry: Mark | Step) -> None:
         life.steps.append(entry)
 
 
-def _facts(life: Life, restored: set[int | None]) -> Iterator[Fact]:
+def _facts(life: Life, restored: set[int | None], most: int) -> Iterator[Fact]:
     begin, steps = life.begin, life.steps
     compiled = _compile(life)
     if begin is not None:
@@ -146,7 +156,7 @@ def _facts(life: Life, restored: set[int | None]) -> Iterator[Fact]:
         loop = steps[0] if compiled is None else steps[1]
         loop_us = steps[0].at_us if compiled is None else _compiled_us(life)
         yield _edge("phase_started", "train_loop", loop_us, loop.line)
-        yield from _progress(steps)
+        yield from _progress(steps, most)
     yield from _blocked(life)
     yield from _saved(life, restored)
     if life.end is not None:
@@ -234,9 +244,9 @@ def _pairs(marks: Iterable[Mark], key: str) -> Iterator[tuple[Mark, Mark | None]
         yield start, None
 
 
-def _progress(steps: Sequence[Step]) -> Iterator[Fact]:
+def _progress(steps: StepColumns, most: int) -> Iterator[Fact]:
     """As a step begins, the one before it is done."""
-    for step in thinned(steps, [step.at_us for step in steps]):
+    for step in thinned(steps, steps.instants_us, most):
         if step.number > 0:
             done = {"type": "progress", "at": rfc3339(step.at_us), "step": step.number - 1}
             waited = {"attributes": {"data_wait_seconds": step.waited_us / 1e6}}

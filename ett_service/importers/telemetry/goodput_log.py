@@ -5,10 +5,12 @@ A step is recorded as it begins; its end is the begin of the next.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from operator import le
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 import msgspec
 
@@ -99,22 +101,65 @@ class Step(NamedTuple):
     waited_us: int  #: for data, since the first step of this life
 
 
+class StepColumns(Sequence[Step]):
+    """Begins of steps, each of whose members lies in a column: a million take little memory."""
+
+    def __init__(self) -> None:
+        self._columns = (array("q"), array("q"), array("q"), array("q"))
+
+    def append(self, step: tuple[int, int, int, int]) -> None:
+        """Add a step at the end."""
+        instants_us, numbers, lines, waits_us = self._columns
+        instants_us.append(step[0])
+        numbers.append(step[1])
+        lines.append(step[2])
+        waits_us.append(step[3])
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, place: int) -> Step: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Step]: ...
+    def __getitem__(self, place: int | slice) -> Step | list[Step]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        instants_us, numbers, lines, waits_us = self._columns
+        return Step(instants_us[place], numbers[place], lines[place], waits_us[place])
+
+    def __iter__(self) -> Iterator[Step]:
+        return map(Step, *self._columns)
+
+    @property
+    def instants_us(self) -> Sequence[int]:
+        """Their instants."""
+        return self._columns[0]
+
+    def by_instant(self) -> Iterator[Step]:
+        """Yield them by their instants, of equal ones by their lines."""
+        instants_us, _, lines, _ = self._columns
+        if all(map(le, instants_us, islice(instants_us, 1, None))):
+            yield from self
+            return
+        order = sorted(range(len(self)), key=lambda place: (instants_us[place], lines[place]))
+        yield from (self[place] for place in order)
+
+
 class Steps:
     """Begins of steps in the order of the file, those of a steady stretch thinned out."""
 
     def __init__(self) -> None:
-        self._kept = (array("q"), array("q"), array("q"), array("q"))
+        self._kept = StepColumns()
         self._last = self._last_us = self._kept_us = 0
         self._held: tuple[int, int, int, int] | None = None
         self._dense = DENSE
 
-    def __iter__(self) -> Iterator[Step]:
+    @property
+    def kept(self) -> StepColumns:
+        """Those that are kept, the last one included."""
         self._flush()
-        return map(Step, *self._kept)
-
-    def __len__(self) -> int:
-        self._flush()
-        return len(self._kept[0])
+        return self._kept
 
     def add(self, at_us: int, number: int, line: int, waited_us: int) -> None:
         """Keep a step, or hold it until the next one shows whether it is needed."""
@@ -139,8 +184,7 @@ class Steps:
             self._keep(self._held)
 
     def _keep(self, step: tuple[int, int, int, int]) -> None:
-        for column, value in zip(self._kept, step, strict=True):
-            column.append(value)
+        self._kept.append(step)
         self._last_us, self._last, *_ = step
         self._held, self._kept_us = None, self._last_us
         self._dense = max(0, self._dense - 1)

@@ -33,6 +33,7 @@ _ENDINGS: Final[Mapping[object, dict[str, Any]]] = {
 }
 """By status, as a number in files and as a word in a database; others have not ended."""
 
+_DELETED: Final = "deleted"
 _SYSTEM: Final = "system"  #: metrics of the machine count their own samples as steps
 _MOST_BYTES: Final = 1 << 20
 _MOST_STEP: Final = 2**53 - 1
@@ -69,6 +70,9 @@ def _of_files(path: Path, report: Report) -> Iterator[tuple[str, TrackedRun]]:
     meta = _meta(path, report)
     if meta is None or "start_time" not in meta:
         return  # of an experiment
+    if meta.get("lifecycle_stage") == _DELETED:
+        report.note(path, "a run that was deleted is not imported")
+        return
     begin_us = _microseconds(meta["start_time"])
     run_id = word(str(meta.get("run_id") or meta.get("run_uuid") or ""), _LONGEST_LAUNCH)
     if begin_us is None or not run_id:
@@ -149,6 +153,7 @@ def _best(metrics: Iterable[list[Point]]) -> list[Point]:
 _RUNS: Final = """
 SELECT runs.run_uuid, runs.name, runs.status, runs.start_time, runs.end_time, experiments.name
 FROM runs LEFT JOIN experiments USING (experiment_id)
+WHERE runs.lifecycle_stage != 'deleted'
 ORDER BY runs.start_time, runs.run_uuid
 """
 _FURTHEST: Final = """

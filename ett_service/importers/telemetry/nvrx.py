@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import Unreadable, blocks_of, files_under, lines_in
 from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
 from ett_service.importers.instants import microseconds
 from ett_service.importers.names import job_name, word
@@ -191,10 +191,15 @@ def _length(part: str) -> int:
     return max(0, int(last or first) - int(first) + 1)
 
 
+def _candidates(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that may be events: few of a launcher's log are."""
+    for first, block in blocks_of(path):
+        if b" Event: " in block:
+            yield from (each for each in lines_in(first, block) if b" Event: " in each[1])
+
+
 def _moments(path: Path, report: Report) -> Iterator[Moment]:
-    for line, piece in pieces_of(path):
-        if b" Event: " not in piece:
-            continue
+    for line, piece in _candidates(path):
         found = _EVENT.search(piece)
         if found is None:
             if b"- Cycle: " in piece:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -141,6 +142,28 @@ def test_a_stray_end_before_an_elastic_restart_ends_that_life_only(tmp_path: Pat
 
     assert [attempt.cycle for attempt in job.attempts] == [0, 1]
     assert seconds(job)[Category.LAUNCHER_INIT] == 20
+
+
+def test_a_life_after_an_end_begins_with_the_first_that_is_heard_of_it(tmp_path: Path) -> None:
+    first = [at("job_start", 0), *steps(0, 7, 0), at("job_end", 65)]
+    again = [at("tpu_init_start", 70), at("tpu_init_end", 90), *steps(7, 6, 90)]
+    job = ledger(written(tmp_path, *first, *again))
+
+    assert [(a.cycle, a.started_at // 1_000_000 - START_S) for a in job.attempts] == [
+        (0, 0),
+        (1, 70),
+    ]
+
+
+def test_entries_in_any_order_are_the_same_job(tmp_path: Path) -> None:
+    inits = [at("tpu_init_start", 0), at("tpu_init_end", 5), *custom("sdc", 42, 47)]
+    entries = [at("job_start", 0), *inits, *steps(0, 11, 10), *custom("sdc", 62, 69)]
+    again = [at("job_start", 200), *steps(5, 11, 210), at("job_end", 320)]
+    in_order = ledger(written(tmp_path, *entries, *again))
+    shuffled = Random(7).sample([*entries, *again], k=len(entries) + len(again))
+
+    assert ledger(written(tmp_path, *shuffled)) == in_order
+    assert seconds(in_order)[Category.STALLED] == 12
 
 
 def test_a_first_step_that_takes_much_longer_was_compiled(tmp_path: Path) -> None:

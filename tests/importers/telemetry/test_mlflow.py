@@ -46,7 +46,7 @@ def database(path: Path) -> Path:
             """
             CREATE TABLE experiments (experiment_id INTEGER, name TEXT);
             CREATE TABLE runs (run_uuid TEXT, name TEXT, status TEXT, start_time BIGINT,
-                end_time BIGINT, experiment_id INTEGER);
+                end_time BIGINT, experiment_id INTEGER, lifecycle_stage TEXT);
             CREATE TABLE metrics (key TEXT, timestamp BIGINT, run_uuid TEXT, step BIGINT);
             INSERT INTO experiments VALUES (7, 'pre');
             """
@@ -54,13 +54,14 @@ def database(path: Path) -> Path:
         for run_id, begin, end, status in (("a", 0, 180, "FAILED"), ("b", 300, 480, "FINISHED")):
             times = START_MS + begin * 1000, START_MS + end * 1000
             store.execute(
-                "INSERT INTO runs VALUES (?, 'llm', ?, ?, ?, 7)", [run_id, status, *times]
+                "INSERT INTO runs VALUES (?, 'llm', ?, ?, ?, 7, 'active')", [run_id, status, *times]
             )
             for n in range(1, 11):
                 at = START_MS + (begin + 60 + 10 * n) * 1000
                 store.execute("INSERT INTO metrics VALUES ('loss', ?, ?, ?)", [at, run_id, n * 5])
             cpu = ["system/cpu", START_MS + begin * 1000, run_id, 9999]
             store.execute("INSERT INTO metrics VALUES (?, ?, ?, ?)", cpu)
+        store.execute("INSERT INTO runs VALUES ('c', 'x', 'FINISHED', 1, 2, 7, 'deleted')")
         store.commit()
     return path
 
@@ -86,6 +87,14 @@ def test_a_database_says_the_same(tmp_path: Path) -> None:
 
     assert ledgers(stored) == ledgers(tmp_path / "mlruns")
     assert recognised([stored]) == recognised([tmp_path / "mlruns"]) == "mlflow"
+
+
+def test_a_deleted_run_is_left_out(tmp_path: Path) -> None:
+    meta = run(tmp_path, "a", 0, 180, 3) / "meta.yaml"
+    meta.write_text(meta.read_text().replace("active", "deleted"))
+    events, report = imported(tmp_path)
+
+    assert (events, report.notes) == ([], [f"{meta}: a run that was deleted is not imported"])
 
 
 def test_a_run_without_an_end_is_heard_last_at_its_last_metric(tmp_path: Path) -> None:

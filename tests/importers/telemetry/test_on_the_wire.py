@@ -1,5 +1,6 @@
 """Whatever becomes of a log on its way, the service takes what its importer makes of it."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks import telemetry_lines
 from ett_service.cli.record import otlp_files
-from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger, wandb
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
@@ -29,10 +30,11 @@ WANDB = framed(
     stats(START_S + 500),
     exit_of(1, 600),
 )
+IN_UTC = partial(dlrover.read, zone=UTC)
 LOGS: dict[str, tuple[str, Read, bytes]] = {
     name: (file, read, "".join(f"{line}\n" for line in lines).encode())
     for name, file, read, lines in (
-        ("dlrover", "events_0.log", partial(dlrover.read, zone=UTC), telemetry_lines.dlrover_lines(40)),
+        ("dlrover", "events_0.log", IN_UTC, telemetry_lines.dlrover_lines(40)),
         ("goodput", "a.jsonl", goodput.read, telemetry_lines.goodput_lines(40)),
         ("nvrx", "a.log", nvrx.read, telemetry_lines.nvrx_lines(400)),
         ("one-logger", "a.jsonl", one_logger.read, telemetry_lines.one_logger_lines(40)),
@@ -78,3 +80,17 @@ def test_nothing_that_a_log_says_makes_an_event_that_is_refused(
     assert events or report.unread or report.refused
     for folded in ledgers_of(events).values():
         assert sum(segment.us for segment in folded.segments) == folded.e2e_us
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.text(max_size=9) | st.integers(-(2**53), 2**53) | st.booleans() | st.lists(st.none()),
+    )
+)
+def test_ids_are_those_of_plain_json_with_sorted_keys(content: dict[str, object]) -> None:
+    ((event, _),) = identified("log", [Fact(content)])
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    assert event.get("id") == content.get("id", f"log-{digest}")
