@@ -72,6 +72,7 @@ def test_a_save_stops_the_loop_and_is_durable(tmp_path: Path) -> None:
     assert [event["step"] for event in of(life, "checkpoint_saved")] == [10]
     (save,) = (span for span in of(life, "span") if span["phase"] == "checkpoint_blocking")
     assert (save["start"][17:23], save["at"][17:23]) == ("05.000", "07.500")
+    assert clocks(of(life, "progress"))[-1] == "08:00:15.000"  # whose mean holds the save
 
 
 def test_timers_of_newer_versions_are_read(tmp_path: Path) -> None:

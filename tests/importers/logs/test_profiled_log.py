@@ -24,7 +24,7 @@ name: plain
 path: '(?P<job>[^/]+)\.log$'
 common: {job: $job}
 patterns:
-  - {name: loop, match: '^(?P<time>\S+) loop', becomes: {type: phase_started, phase: train_loop}}
+  - {name: loop, match: '^(?P<time>\S+) loop$', becomes: {type: phase_started, phase: train_loop}}
   - name: step
     match: '^(?P<time>\S+) step (?P<step>\d+)'
     becomes: [{type: progress, step: $step}, {type: heartbeat, host: $job}]
