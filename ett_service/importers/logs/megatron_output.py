@@ -15,7 +15,9 @@ from ett_service.importers.importer import Fact, Report, clean
 from ett_service.importers.logs.local_times import LocalTimes
 
 _TIME = rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
-_STAMP = re.compile(rb"\s*\[" + _TIME + rb"\]")
+#: What launchers put before the lines of a rank: ``3: `` and ``[default3]:``.
+_PREFIX = rb"(?:\[[A-Za-z]\w{1,20}\]:|\s*\d{1,6}:)?\s*"
+_STAMP = re.compile(_PREFIX + rb"\[" + _TIME + rb"\]")
 _MARK = re.compile(rb"\[([a-z][^\]]{0,80})\] datetime: " + _TIME)
 _ITERATION = re.compile(
     rb"iteration\s+(\d{1,15})/\s*\d+ \|(?:.{0,200}?consumed samples:\s+(\d{1,15}) \|)?"
@@ -31,9 +33,9 @@ _CANCELLED = re.compile(
     + _TIME
     + rb"(?: DUE TO ([A-Z ]{1,40}))? \*\*\*"
 )
-_SETTING = re.compile(rb"\s+(log_interval|world_size) \.{2,}\s(\d{1,9})\s*$")
+_SETTING = re.compile(_PREFIX + rb"(log_interval|world_size) \.{2,}\s(\d{1,9})\s*$")
 _RAISED = re.compile(
-    rb"(?:\[?[Rr]ank\s?\d+\]?:\s*)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception))\b: ?"
+    _PREFIX + rb"(?:\[?[Rr]ank\s?\d+\]?:\s*)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception))\b: ?"
 )
 _STATES: Final = {
     None: ("CANCELLED", "cancelled"),
@@ -335,14 +337,14 @@ def _close(life: Life) -> None:
 _Take = Callable[[Output, int, bytes], bool]
 _KEYS: Final[tuple[tuple[bytes, int, _Take], ...]] = (
     (b"iteration ", 80, Output.iteration),
-    (b"[20", 16, Output.stamped),
+    (b"[20", 32, Output.stamped),
     (b"datetime: ", 120, Output.stamped),
-    (b"load-checkpoint", 40, Output.timer),
-    (b"save-checkpoint", 40, Output.timer),
-    (b"evaluate ", 40, Output.timer),
-    (b"successfully loaded", 40, Output.checkpoint),
-    (b"world_size", 24, Output.setting),
-    (b"log_interval", 24, Output.setting),
+    (b"load-checkpoint", 64, Output.timer),
+    (b"save-checkpoint", 64, Output.timer),
+    (b"evaluate ", 64, Output.timer),
+    (b"successfully loaded", 64, Output.checkpoint),
+    (b"world_size", 40, Output.setting),
+    (b"log_interval", 40, Output.setting),
     (b"CANCELLED AT", 240, Output.cancelled),
     (b"Error", 160, Output.raised),
     (b"Exception", 160, Output.raised),

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ett_service.importers.importer import Report
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.megatron_output import Life, Output
@@ -63,6 +65,21 @@ def test_a_loaded_step_is_where_the_first_interval_begins(tmp_path: Path) -> Non
 
     assert [event["step"] for event in of(life, "checkpoint_restored")] == [300]
     assert clocks(of(life, "progress")) == ["08:00:14.000"]
+
+
+@pytest.mark.parametrize("prefix", ["", "0: ", "[default7]:"])
+def test_what_launchers_put_before_a_line_is_passed_over(tmp_path: Path, prefix: str) -> None:
+    lines = [
+        "  log_interval .................................... 10\n",
+        "[2024-05-13 08:00:00,250] [INFO] [x.py:1] a\n",
+        iteration(20, 1000),
+        iteration(30, 100, "08:01:00.5"),
+        "[rank3]: RuntimeError: NCCL\n",
+    ]
+    (life,), _ = lives(tmp_path, *(prefix + line for line in lines))
+
+    assert clocks(of(life, "progress")) == ["08:00:10.250", "08:01:00.500"]
+    assert of(life, "attempt_ended")[0]["exception"] == "RuntimeError"
 
 
 def test_a_save_stops_the_loop_and_is_durable(tmp_path: Path) -> None:
