@@ -74,6 +74,7 @@ class Life:
         self.cycle = cycle
         self.facts: list[Fact] = []
         self.now_us: int | None = None  #: the latest instant that is known
+        self.now_line = 0  #: that was last heard with an instant
         self.first: tuple[int, int] | None = None  #: the first, and its line
         self.mark_us: int | None = None
         self.loop_us: int | None = None
@@ -90,6 +91,7 @@ class Life:
     def hear(self, at_us: int, line: int) -> None:
         """Put the clock right, which never runs backwards."""
         self.now_us = max(at_us, self.now_us or at_us)
+        self.now_line = line
         if self.first is None:
             self.first = (self.now_us, line)
 
@@ -327,11 +329,15 @@ class Output:
 def _close(life: Life) -> None:
     """Say the last progress, and how a life ended that says nothing of that itself."""
     life.say_step()
-    if life.errors and not life.is_over and life.now_us is not None:
+    if not life.facts or life.is_over or life.now_us is None:
+        return
+    if life.errors:
         message = "\n".join(life.errors)[:_LONGEST_MESSAGE]
         exception, line = life.raised
         evidence = {"exception": exception, "message": message}
         life.say(line, "attempt_ended", life.now_us, outcome="failed", **evidence)
+    elif rfc3339(life.now_us) > max(fact.event["at"] for fact in life.facts):
+        life.say(life.now_line, "heartbeat", life.now_us)
 
 
 _Take = Callable[[Output, int, bytes], bool]

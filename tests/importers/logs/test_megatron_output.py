@@ -128,6 +128,16 @@ def test_an_exception_after_the_last_step_is_a_failure(tmp_path: Path) -> None:
     assert lives(tmp_path, *start_up(), warning, iteration(1, 10))[0][0].errors == []
 
 
+def test_a_log_that_just_stops_is_heard_to_its_last_instant(tmp_path: Path) -> None:
+    stamp = "[2024-05-13 08:09:00,500] [INFO] [x.py:1] still here\n"
+    (life,), _ = lives(tmp_path, *start_up(), iteration(1, 10), stamp)
+    assert clocks(of(life, "heartbeat")) == ["08:09:00.500"]
+    (life,), _ = lives(tmp_path, *start_up(), iteration(1, 10))
+    assert of(life, "heartbeat") == []
+    (life,), _ = lives(tmp_path, stamp)
+    assert life.facts == []  # any program writes such lines
+
+
 def test_a_run_that_says_that_it_is_done_is_completed(tmp_path: Path) -> None:
     done = mark("after training is done", "08:00:30")
     (life,), _ = lives(tmp_path, *start_up(), iteration(10, 100), done)
