@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 WireEvent = dict[str, Any]
 """An event as ``POST /v1/events`` takes it."""
 
@@ -112,11 +114,18 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
             yield run
 
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
 def _digest(content: object) -> Any:
-    return hashlib.sha256(_ENCODER.encode(content).encode())
+    """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
+    try:
+        text = _sorted_json(content)
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
+        text = b""
+    if not text or not text.isascii():
+        text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(text)
+
+
+_sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

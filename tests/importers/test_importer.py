@@ -58,3 +58,8 @@ def test_a_report_lists_a_thousand_remarks_of_a_kind_and_counts_the_rest() -> No
     report.note(Path("a"), "odd")
 
     assert (len(report.unread), report.unlisted, report.notes) == (1000, 2, ["a: odd"])
+
+
+def test_text_that_utf_8_cannot_hold_has_an_id() -> None:
+    (fact,) = identified("test", [Fact({"type": "heartbeat", "message": "\ud800"})])
+    assert len(fact.event["id"]) == len("test-") + 32
