@@ -32,7 +32,7 @@ Values = Mapping[str, Any]
 STRUCTS: Final[Mapping[str, Any]] = {
     str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
 }
-_INSTANTS: Final = ("at", "start", "submitted_at")
+_INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
 _LENGTHS: Final = {"duration_us": 1, "duration_ms": 1_000, "duration_s": SECOND_US}
 _TIME: Final = "time"
 _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
