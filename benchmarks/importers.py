@@ -2,8 +2,7 @@
 
 Each format has a generator of lines and a function that reads a file of them. The bare pass reads
 the file as text, and splits each line into its fields, of JSON with ``json.loads``. Both are run
-in turns, and their processor time is taken.
-Events are made, not sent.
+in turns, and their processor time is taken. Events are made, not sent.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import log_lines, slurm_lines, telemetry_lines
+from benchmarks import slurm_lines, telemetry_lines, trainer_lines
 from ett_service.cli.record import otlp_files
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.logs import megatron, profiled_log, table, torch_trace, torchelastic
@@ -38,16 +37,6 @@ class Format(NamedTuple):
     lines: Callable[[int], Iterable[str]]  #: about as many lines as it is asked for
     read: Read
     split: Callable[[str], object] = str.split  #: a line into its fields
-    file: str = "log.txt"  #: its name may tell the job
-
-
-def first(lines: Callable[[], Iterator[str]], count: int) -> Iterator[str]:
-    """Yield of texts without end those that are the first *count* lines."""
-    for text in lines():
-        if count <= 0:
-            return
-        yield text.removesuffix("\n")
-        count -= text.count("\n")
 
 
 def _by_commas(line: str) -> list[str]:
@@ -60,7 +49,7 @@ def _by_bars(line: str) -> list[str]:
 
 FORMATS: dict[str, Format] = {
     "csv": Format(
-        partial(first, log_lines.job_lines),
+        trainer_lines.job_lines,
         partial(table.read_csv, mapping=table.Mapping(EXAMPLES / "job-table.yaml")),
         _by_commas,
     ),
@@ -71,28 +60,23 @@ FORMATS: dict[str, Format] = {
     ),
     "goodput": Format(telemetry_lines.goodput_lines, goodput.read, json.loads),
     "log": Format(
-        partial(first, log_lines.plain_lines),
+        trainer_lines.plain_lines,
         partial(
             profiled_log.read,
+            job="llm",
             profile=profiled_log.Profile(EXAMPLES / "python-logging.yaml"),
             zone=UTC,
         ),
-        file="llm/attempt-0/rank0.log",
     ),
-    "megatron": Format(
-        partial(first, log_lines.megatron_lines),
-        partial(megatron.read, zone=UTC),
-    ),
+    "megatron": Format(trainer_lines.output_lines, partial(megatron.read, zone=UTC)),
     "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
     "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, json.loads),
     "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, json.loads),
     "sacct": Format(slurm_lines.sacct_lines, sacct.read, _by_bars),
     "sacct-old": Format(slurm_lines.old_sacct_lines, sacct.read, _by_bars),
     "sacct-wide": Format(slurm_lines.wide_sacct_lines, sacct.read, _by_bars),
-    "torch-trace": Format(partial(first, log_lines.trace_lines), torch_trace.read),
-    "torchelastic": Format(
-        partial(first, log_lines.agent_lines), partial(torchelastic.read, zone=UTC)
-    ),
+    "torch-trace": Format(trainer_lines.trace_lines, torch_trace.read),
+    "torchelastic": Format(trainer_lines.agent_lines, partial(torchelastic.read, zone=UTC)),
 }
 """By name; a line for each format."""
 
@@ -119,8 +103,7 @@ def bare_seconds(form: Format, path: Path) -> float:
 def measured(form: Format, lines: int, rounds: int) -> tuple[float, float]:
     """Return lines a second, and the ratio to the bare pass, of the middle of some rounds."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / form.file
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / "log.txt"
         path.write_text("".join(f"{line}\n" for line in form.lines(lines)), "utf-8")
         count = sum(1 for _ in path.open(encoding="utf-8"))
         taken = [(read_seconds(form, path), bare_seconds(form, path)) for _ in range(rounds)]

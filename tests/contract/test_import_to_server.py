@@ -56,3 +56,37 @@ def reference_ms(corpus: Path) -> list[tuple[int, ...]]:
     reference = json.loads((corpus / "mlperf" / "reference.json").read_text())
     runs = [run for system in reference.values() for run in system["runs"].values()]
     return sorted(tuple(run[f"{part}_ms"] or 0 for part in PARTS) for run in runs)
+
+
+def test_logs_of_trainers_are_answered_as_their_references_say(
+    served: Service, corpus: Path
+) -> None:
+    trace = corpus / "torch_samples" / "torch_trace_fwd_bwd_recompile.trimmed.log"
+    outputs = corpus / "megatron_out"
+    with served.project("trainers") as service:
+        environment = bare_environment() | {"ETT_URL": service.url, "ETT_API_KEY": service.key}
+        for arguments in (
+            ["torch-trace", str(trace), "--job", "compiles"],
+            ["torch-trace", str(trace), "--job", "compiles"],  # which adds nothing
+            ["megatron", str(outputs), "--timezone", "Europe/Paris"],
+        ):
+            command = [ETT, "import", *arguments]
+            subprocess.run(command, env=environment, capture_output=True, check=True)
+        reference = json.loads((outputs / "reference.json").read_text())
+        wait_for(lambda: len(listed(service)) == 1 + len(reference))
+        advice = service.read("/v1/jobs/compiles/compile-advice")
+        spent = {
+            job["job"].rpartition("-")[0]: job["categories"]["effective_training"]
+            for job in (service.read(f"/v1/jobs/{quoted(each['job'])}") for each in listed(service))
+        }
+
+    assert advice["setting"] == "L['x'],L['h']"
+    assert (advice["compiles"], advice["recompiles"], advice["compile_seconds"]) == (
+        6,
+        2,
+        18.826005,
+    )
+    for name, expected in reference.items():
+        if not expected["slurm_cancel"]:
+            trained = spent[name.removesuffix(".out")]
+            assert abs(trained - expected["sum_iteration_time_s"]) < 1e-3, name

@@ -32,7 +32,7 @@ Values = Mapping[str, Any]
 STRUCTS: Final[Mapping[str, Any]] = {
     str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
 }
-_INSTANTS: Final = ("at", "start", "submitted_at")
+_INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
 _LENGTHS: Final = {"duration_us": 1, "duration_ms": 1_000, "duration_s": SECOND_US}
 _TIME: Final = "time"
 _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -135,6 +135,47 @@ def own_zone(form: TimeFormat, where: str) -> tzinfo | None:
         raise BadProfile(f"{where}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A template, taken apart once."""
+
+    literals: Template
+    taken: list[tuple[str, str]]  #: members, and the groups or columns that they are taken from
+    nested: dict[str, "_Shape"]
+    instants: list[str]
+    lengths: list[tuple[str, int]]
+
+    @classmethod
+    def of(cls, template: Template) -> "_Shape":
+        nested = {
+            name: cls.of(value) for name, value in template.items() if isinstance(value, dict)
+        }
+        taken = {
+            name: value[1:]
+            for name, value in template.items()
+            if isinstance(value, str) and value[:1] == "$"
+        }
+        literals = {
+            name: value
+            for name, value in template.items()
+            if name not in nested and name not in taken and value not in (None, "")
+        }
+        instants = [name for name in _INSTANTS if name in template]
+        lengths = [] if "start" in template else [*_LENGTHS.items()]
+        return cls(literals, [*taken.items()], nested, instants, lengths)
+
+    def filled(self, values: Values) -> dict[str, Any]:
+        """Return the members that are not empty."""
+        members = dict(self.literals)
+        for name, source in self.taken:
+            value = _taken(values.get(source))
+            if value is not None and value != "":
+                members[name] = value
+        for name, shape in self.nested.items():
+            members[name] = shape.filled(values)
+        return members
+
+
 class Maker:
     """Makes the events of one file."""
 
@@ -148,6 +189,7 @@ class Maker:
         self._spare_job = spare_job
         self._line = 0
         self._instants: dict[object, int] = {}
+        self._shapes: dict[int, _Shape] = {}
 
     def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
         """Return the event of a template; None where its instant is empty.
@@ -155,11 +197,10 @@ class Maker:
         Raises:
             NoEvent: where the service would refuse it.
         """
-        event = {
-            name: filled
-            for name, value in template.items()
-            if (filled := _filled(value, values)) not in (None, "")
-        }
+        shape = self._shapes.get(id(template))
+        if shape is None:
+            shape = self._shapes[id(template)] = _Shape.of(template)
+        event = shape.filled(values)
         if "at" not in event:
             return None
         job = self._job or event.get("job") or self._spare_job
@@ -167,15 +208,17 @@ class Maker:
             event["job"] = job
         if line != self._line:
             self._line, self._instants = line, {}
+        self._place(event, shape, line)
+        return _checked(event)
+
+    def _place(self, event: WireEvent, shape: _Shape, line: int) -> None:
         at_us = self._placed(event["at"], line)
-        for name in _INSTANTS:
+        for name in shape.instants:
             if name in event:
-                placed_us = at_us if name == "at" else self._placed(event[name], line)
-                event[name] = rfc3339(placed_us)
-        for name, unit_us in _LENGTHS.items() if "start" not in event else ():
+                event[name] = rfc3339(self._placed(event[name], line))
+        for name, unit_us in shape.lengths:
             if name in event:
                 event["start"] = rfc3339(at_us - round(_number(event.pop(name), name) * unit_us))
-        return _checked(event)
 
     def _placed(self, value: object, line: int) -> int:
         """Place an instant, each of a line once."""
@@ -201,15 +244,6 @@ class Maker:
         except ValueError:
             return None
         return self._times.placed(at, text, line)
-
-
-def _filled(value: object, values: Values) -> Any:
-    if isinstance(value, str):
-        return _taken(values.get(value[1:])) if value[:1] == "$" else value
-    if isinstance(value, dict):
-        filled = {name: _filled(each, values) for name, each in value.items()}
-        return {name: each for name, each in filled.items() if each not in (None, "")}
-    return value
 
 
 def _taken(value: object) -> object:

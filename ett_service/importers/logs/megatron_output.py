@@ -15,7 +15,9 @@ from ett_service.importers.importer import Fact, Report, clean
 from ett_service.importers.logs.local_times import LocalTimes
 
 _TIME = rb"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?)"
-_STAMP = re.compile(rb"\s*\[" + _TIME + rb"\]")
+#: What launchers put before the lines of a rank: ``3: `` and ``[default3]:``.
+_PREFIX = rb"(?:\[[A-Za-z]\w{1,20}\]:|\s*\d{1,6}:)?\s*"
+_STAMP = re.compile(_PREFIX + rb"\[" + _TIME + rb"\]")
 _MARK = re.compile(rb"\[([a-z][^\]]{0,80})\] datetime: " + _TIME)
 _ITERATION = re.compile(
     rb"iteration\s+(\d{1,15})/\s*\d+ \|(?:.{0,200}?consumed samples:\s+(\d{1,15}) \|)?"
@@ -31,9 +33,9 @@ _CANCELLED = re.compile(
     + _TIME
     + rb"(?: DUE TO ([A-Z ]{1,40}))? \*\*\*"
 )
-_SETTING = re.compile(rb"\s+(log_interval|world_size) \.{2,}\s(\d{1,9})\s*$")
+_SETTING = re.compile(_PREFIX + rb"(log_interval|world_size) \.{2,}\s(\d{1,9})\s*$")
 _RAISED = re.compile(
-    rb"(?:\[?[Rr]ank\s?\d+\]?:\s*)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception))\b: ?"
+    _PREFIX + rb"(?:\[?[Rr]ank\s?\d+\]?:\s*)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception))\b: ?"
 )
 _STATES: Final = {
     None: ("CANCELLED", "cancelled"),
@@ -72,6 +74,7 @@ class Life:
         self.cycle = cycle
         self.facts: list[Fact] = []
         self.now_us: int | None = None  #: the latest instant that is known
+        self.now_line = 0  #: that was last heard with an instant
         self.first: tuple[int, int] | None = None  #: the first, and its line
         self.mark_us: int | None = None
         self.loop_us: int | None = None
@@ -88,6 +91,7 @@ class Life:
     def hear(self, at_us: int, line: int) -> None:
         """Put the clock right, which never runs backwards."""
         self.now_us = max(at_us, self.now_us or at_us)
+        self.now_line = line
         if self.first is None:
             self.first = (self.now_us, line)
 
@@ -325,24 +329,28 @@ class Output:
 def _close(life: Life) -> None:
     """Say the last progress, and how a life ended that says nothing of that itself."""
     life.say_step()
-    if life.errors and not life.is_over and life.now_us is not None:
+    if not life.facts or life.is_over or life.now_us is None:
+        return
+    if life.errors:
         message = "\n".join(life.errors)[:_LONGEST_MESSAGE]
         exception, line = life.raised
         evidence = {"exception": exception, "message": message}
         life.say(line, "attempt_ended", life.now_us, outcome="failed", **evidence)
+    elif rfc3339(life.now_us) > max(fact.event["at"] for fact in life.facts):
+        life.say(life.now_line, "heartbeat", life.now_us)
 
 
 _Take = Callable[[Output, int, bytes], bool]
 _KEYS: Final[tuple[tuple[bytes, int, _Take], ...]] = (
     (b"iteration ", 80, Output.iteration),
-    (b"[20", 16, Output.stamped),
+    (b"[20", 32, Output.stamped),
     (b"datetime: ", 120, Output.stamped),
-    (b"load-checkpoint", 40, Output.timer),
-    (b"save-checkpoint", 40, Output.timer),
-    (b"evaluate ", 40, Output.timer),
-    (b"successfully loaded", 40, Output.checkpoint),
-    (b"world_size", 24, Output.setting),
-    (b"log_interval", 24, Output.setting),
+    (b"load-checkpoint", 64, Output.timer),
+    (b"save-checkpoint", 64, Output.timer),
+    (b"evaluate ", 64, Output.timer),
+    (b"successfully loaded", 64, Output.checkpoint),
+    (b"world_size", 40, Output.setting),
+    (b"log_interval", 40, Output.setting),
     (b"CANCELLED AT", 240, Output.cancelled),
     (b"Error", 160, Output.raised),
     (b"Exception", 160, Output.raised),

@@ -3,6 +3,7 @@
 Patterns are those of RE2: they take time in proportion to a line's length, whatever they are.
 """
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -92,24 +93,26 @@ class Profile:
         self._where = str(path)
         engine, options = _engine()
         self._path_match = None
-        known: set[str] = set()
+        of_path: set[str] = set()
         if self.document.path is not None:
             self._path_match = self._compiled(engine, options, self.document.path, "path")
-            known = {name for name, _ in _groups(self._path_match)}
+            of_path = {name for name, _ in _groups(self._path_match)}
         self._search = engine.Set.SearchSet(options)
         self._any = self._of_blocks(engine, options)
-        self._kinds = [self._kind(engine, options, each, known) for each in self.document.patterns]
+        self._kinds = [
+            self._kind(engine, options, each, of_path) for each in self.document.patterns
+        ]
         if not self._kinds:
             raise BadProfile(f"{path}: it has no patterns")
         self._search.Compile()
 
-    def _kind(self, engine: Any, options: Any, pattern: Pattern, known: set[str]) -> _Kind:
+    def _kind(self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]) -> _Kind:
         where = f"{self._where}: pattern {pattern.name}"
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
         made = templates(pattern.becomes, self.document.common, where)
         for name in sorted(
-            references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - known
+            references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - of_path
         ):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
         return _Kind(pattern.name, match, _groups(match), made)
@@ -164,10 +167,11 @@ class Profile:
 
     def of_path(self, path: str) -> Values:
         """Return what the path of a file says."""
-        found = self._path_match.search(path.encode()) if self._path_match is not None else None
-        if self._path_match is None or found is None:
+        if self._path_match is None:
             return {}
-        return _values(path.encode(), found, _groups(self._path_match))
+        name = os.fsencode(path)
+        hit = self._path_match.search(name)
+        return {} if hit is None else _values(name, hit, _groups(self._path_match))
 
     def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
@@ -190,15 +194,15 @@ class Profile:
 
     def _failure(self, check: CheckedLine) -> str:
         times = LocalTimes(Path(check.path), self.zone, Report())
-        found = self.kind_of(check.line.encode())
-        name = found[0].name if found is not None else None
+        hit = self.kind_of(check.line.encode())
+        name = hit[0].name if hit is not None else None
         if name != check.pattern:
             return f"it has pattern {name}, not {check.pattern}"
         made = []
-        if found is not None:
+        if hit is not None:
             maker = Maker(self.document.time, times, None, spare_job="-")
-            values = {**self.of_path(check.path), **found[1]}
-            made = [maker.made(each, values, 1) for each in found[0].templates]
+            values = {**self.of_path(check.path), **hit[1]}
+            made = [maker.made(each, values, 1) for each in hit[0].templates]
         events = [event for event in made if event is not None]
         if not same(events, check.becomes):
             return f"it becomes {events}, not {check.becomes}"
@@ -214,9 +218,9 @@ def _groups(match: Any) -> list[tuple[str, int]]:
     return [(name.decode(), place) for name, place in match.groupindex.items()]
 
 
-def _values(text: bytes, found: Any, groups: list[tuple[str, int]]) -> dict[str, str | None]:
+def _values(text: bytes, hit: Any, groups: list[tuple[str, int]]) -> dict[str, str | None]:
     """Return what the groups hold; the library's own dictionary takes longer than the search."""
-    spans = [(name, *found.span(place)) for name, place in groups]
+    spans = [(name, *hit.span(place)) for name, place in groups]
     return {
         name: None if begin < 0 else text[begin:end].decode("utf-8", "replace")
         for name, begin, end in spans
@@ -271,11 +275,11 @@ def _of_file(
     maker = Maker(profile.document.time, times, job)
     shared = profile.of_path(path.as_posix())
     for number, piece in profile.lines_of(path):
-        found = profile.kind_of(piece)
-        if found is None:
+        hit = profile.kind_of(piece)
+        if hit is None:
             continue
         report.records += 1
-        kind, groups = found
+        kind, groups = hit
         values = {**shared, **groups}
         try:
             events = [maker.made(template, values, number) for template in kind.templates]

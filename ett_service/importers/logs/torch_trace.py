@@ -202,9 +202,10 @@ def _facts(trace: Trace, common: WireEvent, report: Report) -> Iterator[Fact]:
         yield Fact({**compiling, "type": "phase_started", "at": rfc3339(begin)}, line)
         ended = {**compiling, "type": "phase_ended", "at": rfc3339(end)}
         yield Fact({**ended, "attributes": _torch_phases(inside)}, line)
-    for unfinished in trace.windows.unfinished():
-        at = rfc3339(int(unfinished.at_us))
-        yield Fact({**compiling, "type": "phase_started", "at": at}, unfinished.line)
+    for begun, last in trace.windows.unfinished():
+        at = rfc3339(int(begun.at_us))
+        yield Fact({**compiling, "type": "phase_started", "at": at}, begun.line)
+        yield Fact({**common, "type": "heartbeat", "at": rfc3339(int(last.at_us))}, last.line)
     for window, each in compiles:
         yield from _stages(trace, compiling, window, each)
     _remark(trace, report)
@@ -346,7 +347,7 @@ def _remark(trace: Trace, report: Report) -> None:
         flaws = [flaw for flaw in trace.windows.flaws if flaw.is_end is is_end]
         if not is_end:
             open_ = trace.windows.unfinished()
-            flaws += [Flaw(begin.line, begin.name, is_end=False) for begin in open_]
+            flaws += [Flaw(begin.line, begin.name, is_end=False) for begin, _ in open_]
         if flaws:
             first = f"the first is {flaws[0].name} on line {flaws[0].line}"
             why = "" if is_end else "; the log was cut, or still grows"

@@ -70,9 +70,12 @@ class Windows:
             if self._balance[edge.thread] == 0:
                 self._close(self._open.pop(edge.thread))
 
-    def unfinished(self) -> list[Edge]:
-        """Return the begins of windows that have no end yet."""
-        return [events[0] for events in self._open.values()]
+    def unfinished(self) -> list[tuple[Edge, Edge]]:
+        """Return the begin and the last event of windows that have no end yet."""
+        return [
+            (events[0], max(events, key=lambda event: event.at_us))
+            for events in self._open.values()
+        ]
 
     def _close(self, events: list[Edge]) -> None:
         window = Window(

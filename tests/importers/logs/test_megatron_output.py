@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ett_service.importers.importer import Report
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.megatron_output import Life, Output
@@ -65,6 +67,21 @@ def test_a_loaded_step_is_where_the_first_interval_begins(tmp_path: Path) -> Non
     assert clocks(of(life, "progress")) == ["08:00:14.000"]
 
 
+@pytest.mark.parametrize("prefix", ["", "0: ", "[default7]:"])
+def test_what_launchers_put_before_a_line_is_passed_over(tmp_path: Path, prefix: str) -> None:
+    lines = [
+        "  log_interval .................................... 10\n",
+        "[2024-05-13 08:00:00,250] [INFO] [x.py:1] a\n",
+        iteration(20, 1000),
+        iteration(30, 100, "08:01:00.5"),
+        "[rank3]: RuntimeError: NCCL\n",
+    ]
+    (life,), _ = lives(tmp_path, *(prefix + line for line in lines))
+
+    assert clocks(of(life, "progress")) == ["08:00:10.250", "08:01:00.500"]
+    assert of(life, "attempt_ended")[0]["exception"] == "RuntimeError"
+
+
 def test_a_save_stops_the_loop_and_is_durable(tmp_path: Path) -> None:
     lines = [*start_up(), iteration(10, 100), *saved(10, 2500), iteration(20, 1000)]
     (life,), _ = lives(tmp_path, *lines)
@@ -72,6 +89,7 @@ def test_a_save_stops_the_loop_and_is_durable(tmp_path: Path) -> None:
     assert [event["step"] for event in of(life, "checkpoint_saved")] == [10]
     (save,) = (span for span in of(life, "span") if span["phase"] == "checkpoint_blocking")
     assert (save["start"][17:23], save["at"][17:23]) == ("05.000", "07.500")
+    assert clocks(of(life, "progress"))[-1] == "08:00:15.000"  # whose mean holds the save
 
 
 def test_timers_of_newer_versions_are_read(tmp_path: Path) -> None:
@@ -108,6 +126,16 @@ def test_an_exception_after_the_last_step_is_a_failure(tmp_path: Path) -> None:
     assert (event["outcome"], event["exception"]) == ("failed", "torch.OutOfMemoryError")
     assert event["message"] == "torch.OutOfMemoryError: CUDA out of"
     assert lives(tmp_path, *start_up(), warning, iteration(1, 10))[0][0].errors == []
+
+
+def test_a_log_that_just_stops_is_heard_to_its_last_instant(tmp_path: Path) -> None:
+    stamp = "[2024-05-13 08:09:00,500] [INFO] [x.py:1] still here\n"
+    (life,), _ = lives(tmp_path, *start_up(), iteration(1, 10), stamp)
+    assert clocks(of(life, "heartbeat")) == ["08:09:00.500"]
+    (life,), _ = lives(tmp_path, *start_up(), iteration(1, 10))
+    assert of(life, "heartbeat") == []
+    (life,), _ = lives(tmp_path, stamp)
+    assert life.facts == []  # any program writes such lines
 
 
 def test_a_run_that_says_that_it_is_done_is_completed(tmp_path: Path) -> None:

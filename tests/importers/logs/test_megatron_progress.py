@@ -27,9 +27,9 @@ def attempts(path: Path, *lines: str) -> tuple[list[Attempt], Report]:
 
 
 def test_each_start_is_an_attempt_of_its_slurm_job(tmp_path: Path) -> None:
-    found, report = attempts(tmp_path, *FILE)
+    read, report = attempts(tmp_path, *FILE)
 
-    assert [(each.launch, each.cycle, each.gpus) for each in found] == [
+    assert [(each.launch, each.cycle, each.gpus) for each in read] == [
         ("513", 0, 64),
         ("513", 1, 64),
         ("514", 0, 64),
@@ -38,13 +38,13 @@ def test_each_start_is_an_attempt_of_its_slurm_job(tmp_path: Path) -> None:
 
 
 def test_a_save_is_progress_and_an_asynchronous_one_is_durable_later(tmp_path: Path) -> None:
-    found, _ = attempts(tmp_path, *FILE)
-    told = [
+    read, _ = attempts(tmp_path, *FILE)
+    events = [
         [(fact.event["type"], fact.event["at"][11:19]) for fact in each.facts if fact.line > 4]
-        for each in found
+        for each in read
     ]
-    assert told == [[], [("progress", "09:15:00"), ("checkpoint_saved", "09:15:40")], []]
-    assert found[0].facts[0].event["tokens"] == 500_000_000
+    assert events == [[], [("progress", "09:15:00"), ("checkpoint_saved", "09:15:40")], []]
+    assert read[0].facts[0].event["tokens"] == 500_000_000
 
 
 def test_training_begins_where_the_pace_of_two_saves_leads_back_to(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_training_never_begins_before_the_job_does(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_is_named_and_a_file_without_its_head_read(tmp_path: Path) -> None:
-    found, report = attempts(tmp_path, FILE[1], FILE[2][:50] + "\n", "\n", "junk\n", FILE[5])
+    read, report = attempts(tmp_path, FILE[1], FILE[2][:50] + "\n", "\n", "junk\n", FILE[5])
 
-    assert [each.is_started for each in found] == [False]
+    assert [each.is_started for each in read] == [False]
     assert [line.split(":")[1] for line in report.first_skipped] == ["2", "4"]

@@ -1,5 +1,6 @@
 """Logs by a profile of patterns."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,7 +25,7 @@ name: plain
 path: '(?P<job>[^/]+)\.log$'
 common: {job: $job}
 patterns:
-  - {name: loop, match: '^(?P<time>\S+) loop', becomes: {type: phase_started, phase: train_loop}}
+  - {name: loop, match: '^(?P<time>\S+) loop$', becomes: {type: phase_started, phase: train_loop}}
   - name: step
     match: '^(?P<time>\S+) step (?P<step>\d+)'
     becomes: [{type: progress, step: $step}, {type: heartbeat, host: $job}]
@@ -67,6 +68,14 @@ def test_a_line_gives_all_of_its_events_or_none(tmp_path: Path) -> None:
     events, report = imported(tmp_path, b"2026-03-01T08:00:00 step 99999999999999999999\n")
     assert events == []
     assert report.first_skipped[0].startswith(f"{tmp_path}/llm.log:1: pattern step: ")
+
+
+def test_a_name_that_is_no_text_is_no_job(tmp_path: Path) -> None:
+    log = tmp_path / os.fsdecode(b"\xff.log")
+    log.write_bytes(b"2026-03-01T08:00:00 loop\n")
+    runs, report = read([log], profile=profile(tmp_path), zone=zone("UTC"))
+    assert list(runs) == []
+    assert "bytes of `job` are no text" in report.first_skipped[0]
 
 
 def test_a_log_without_a_pattern_is_named(tmp_path: Path) -> None:
@@ -133,8 +142,8 @@ def test_lines_are_found_in_blocks_as_one_by_one(
     log.write_bytes(("\n".join(lines) + end).encode())
 
     def kinds(numbered: Iterable[tuple[int, bytes]]) -> list[tuple[int, str]]:
-        found = [(number, used.kind_of(piece)) for number, piece in numbered]
-        return [(number, kind[0].name) for number, kind in found if kind is not None]
+        hits = [(number, used.kind_of(piece)) for number, piece in numbered]
+        return [(number, kind[0].name) for number, kind in hits if kind is not None]
 
     assert kinds(used.lines_of(log)) == kinds(pieces_of(log))
 

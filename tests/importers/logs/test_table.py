@@ -44,6 +44,18 @@ def test_rows_of_one_job_are_its_attempts(tmp_path: Path) -> None:
     assert (report.files, report.records) == (1, 2)
 
 
+def test_a_condition_may_ask_for_an_empty_column(tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "name: m\n"
+        "rows:\n"
+        "  - {name: r, when: {end: null}, becomes: {type: heartbeat, at: $start, job: $job_name}}\n"
+        "check: []\n"
+    )
+    rows = (ROWS[0], ROWS[1].replace("2026-03-01 11:00:00", ""))
+    events, _ = from_csv(tmp_path / "jobs.csv", HEAD + "".join(rows), tmp_path / "m.yaml")
+    assert [sent["at"][11:13] for sent in events] == ["10"]
+
+
 def test_a_damaged_row_is_named_by_line_and_gives_nothing(tmp_path: Path) -> None:
     bad = ("llm,515\n", "\n", "llm,516,x,16,2026-03-01 08:00:00,,,RUNNING\n", '"llm,517\n')
     events, report = from_csv(tmp_path / "jobs.csv", HEAD + "".join(bad[:3]) + ROWS[0] + bad[3])

@@ -63,6 +63,6 @@ def test_a_lost_event_is_named_and_the_rest_paired(lost: int, flaw: Flaw) -> Non
 
 
 def test_a_window_without_its_end_is_unfinished() -> None:
-    windows = paired(*NESTED, "B a 50", "B b 51")
-    assert [edge.at_us for edge in windows.unfinished()] == [50]
+    windows = paired(*NESTED, "B a 50", "B b 51", "E b 58")
+    assert [(begin.at_us, last.at_us) for begin, last in windows.unfinished()] == [(50, 58)]
     assert len(windows.closed) == 1

@@ -1,13 +1,43 @@
-"""Logs of trainers without end, whose reading is timed; each text is a line or several."""
+"""Lines as trainers write them: compile logs, output, agents' events, plain logs, tables."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from tests.builders.megatron import iteration, start_up
 from tests.builders.torch_logs import FORWARD, metrics, phases, record
 
 
-def trace_lines() -> Iterator[str]:
-    """Yield compiles of 30 graphs each, as ``TORCH_TRACE`` logs them."""
+def _first(texts: Callable[[], Iterator[str]], count: int) -> Iterable[str]:
+    lines = (line for text in texts() for line in text.splitlines())
+    return islice(lines, count)
+
+
+def trace_lines(count: int) -> Iterable[str]:
+    """``TORCH_TRACE``: a compile of thirty phases, and ten graphs of a hundred lines."""
+    return _first(_trace, count)
+
+
+def output_lines(count: int) -> Iterable[str]:
+    """Megatron-LM: a line of a step and one of its timers."""
+    return _first(_output, count)
+
+
+def agent_lines(count: int) -> Iterable[str]:
+    """torchrun's agent behind a time: one line of twenty is a worker's state."""
+    return _first(_agent, count)
+
+
+def plain_lines(count: int) -> Iterable[str]:
+    """Python's ``logging``: one line of twenty is a step."""
+    return _first(_plain, count)
+
+
+def job_lines(count: int) -> Iterable[str]:
+    """A table of jobs, of which a row becomes five events."""
+    return _first(_jobs, count)
+
+
+def _trace() -> Iterator[str]:
     code = "\n".join(f"add_{n}: f32[4, 64] = torch.ops.aten.add(x, {n})" for n in range(100))
     number = 0
     while True:
@@ -23,8 +53,7 @@ def trace_lines() -> Iterator[str]:
         number += 1
 
 
-def megatron_lines() -> Iterator[str]:
-    """Yield steps as Megatron-LM prints them, with its timers."""
+def _output() -> Iterator[str]:
     names = ("forward-compute", "forward-recv", "backward-compute", "backward-send", "optimizer")
     timers = "".join(f" | {name}-{n}: 1503.24" for name in names for n in range(4))
     rest = "global batch size:  1024 | loss scale: 12.0 | grad norm: 8.017 | number of skipped "
@@ -36,8 +65,7 @@ def megatron_lines() -> Iterator[str]:
         yield f"time (ms){timers}\n"
 
 
-def agent_lines() -> Iterator[str]:
-    """Yield events of a torchrun agent, one of twenty of its states."""
+def _agent() -> Iterator[str]:
     place = '"metadata": {"hostname": "n1", "agent_restarts": 0, "duration_ms": 5.5}}'
     state = '"name": "torchelastic.worker.status.RENDEZVOUS", "source": "AGENT", "timestamp": 0'
     message = (
@@ -55,8 +83,7 @@ def agent_lines() -> Iterator[str]:
         yield f"{clock} {{{state}, {place}\n" if number % 20 == 0 else f"{clock} {other}"
 
 
-def plain_lines() -> Iterator[str]:
-    """Yield what ``logging`` writes, one line of twenty of a step."""
+def _plain() -> Iterator[str]:
     number = 0
     while True:
         number += 1
@@ -66,8 +93,7 @@ def plain_lines() -> Iterator[str]:
         yield f"{clock} INFO trainer: {text if number % 20 == 0 else other}\n"
 
 
-def job_lines() -> Iterator[str]:
-    """Yield a table of jobs, eight attempts a job."""
+def _jobs() -> Iterator[str]:
     yield "job_name,job_id,nodes,gpus,start,first_step,end,state\n"
     number = 0
     while True:
