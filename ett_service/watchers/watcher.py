@@ -27,6 +27,7 @@ class Look:
 
     marks: Mapping[Any, int]  #: of each job; another one where there is more to say of it
     is_whole: bool  #: whether jobs that are not among them need not be remembered
+    note_sent: Callable[[], None] = lambda: None  #: to be called once all of it has been sent
 
 
 class Source(Protocol):
@@ -139,6 +140,7 @@ class Watcher:
         runs = self._told.untold(self.source.runs(news))
         self.send(runs)
         self._told.add(runs)
+        look.note_sent()
         if look.is_whole:
             self._marks = dict(look.marks)
         else:
