@@ -29,6 +29,8 @@ _WATCH_S: Final = 300
 _LONGEST_PAUSE_S: Final = 30.0
 _ABSENT_PAUSE_S: Final = 600.0
 _CHUNK: Final = 1 << 16
+_JSON: Final = "application/json"
+_METADATA: Final = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 
 Say = Callable[[str], None]
 
@@ -39,10 +41,12 @@ class Kind(NamedTuple):
     name: str
     group: str  #: empty for what the core of Kubernetes has
     plural: str
+    is_whole: bool = True  #: whether more of it is read than its metadata; else it has no namespace
 
 
 KINDS: Final = (
     Kind("Pod", "", "pods"),
+    Kind("Node", "", "nodes", is_whole=False),
     Kind("Job", "batch", "jobs"),
     Kind("JobSet", "jobset.x-k8s.io", "jobsets"),
     Kind("TrainJob", "trainer.kubeflow.org", "trainjobs"),
@@ -107,49 +111,53 @@ class Api:
             raise Absent
         return f"/apis/{version}{inside}/{kind.plural}"
 
-    def pages(self, path: str) -> Iterator[Json]:
-        """Yield a list in parts of some hundred objects."""
+    def pages(self, path: str, *, is_whole: bool) -> Iterator[Json]:
+        """Yield a list in parts of some hundred objects, whole or no more than their metadata."""
+        accept = _JSON if is_whole else _METADATA.format("List")
         query: dict[str, Any] = {"limit": _PAGE}
         while True:
-            page = self._json(path, query)
+            page = self._json(path, query, accept)
             yield page
             following = (page.get("metadata") or {}).get("continue")
             if not following:
                 return
             query = {"limit": _PAGE, "continue": following}
 
-    def changes(self, path: str, version: str) -> Iterator[Json]:
+    def changes(self, path: str, version: str, *, is_whole: bool) -> Iterator[Json]:
         """Yield what happens after *version*, for some minutes at most."""
+        accept = _JSON if is_whole else _METADATA.format("")
         query = {
             "watch": "true",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": _WATCH_S,
         }
-        response = self._get(path, query, (_CONNECT_S, _WATCH_S + _CONNECT_S))
+        response = self._get(path, query, accept, _WATCH_S + _CONNECT_S)
         try:
             for line in _lines(response.stream(_CHUNK)):
                 yield json.loads(line)
         finally:
             response.close()
 
-    def _json(self, path: str, query: dict[str, Any]) -> Json:
-        response = self._get(path, query, (_CONNECT_S, _LIST_S))
+    def _json(self, path: str, query: dict[str, Any], accept: str = _JSON) -> Json:
+        response = self._get(path, query, accept, _LIST_S)
         try:
             answer: Json = json.loads(response.read())
             return answer
         finally:
             response.release_conn()
 
-    def _get(self, path: str, query: dict[str, Any], timeout: tuple[float, float]) -> Any:
+    def _get(self, path: str, query: dict[str, Any], accept: str, patience_s: float) -> Any:
         request = self.client.param_serialize(
             "GET",
             path,
             query_params=list(query.items()),
-            header_params={"Accept": "application/json"},
+            header_params={"Accept": accept},
             auth_settings=["BearerToken"],
         )
-        response = self.client.call_api(*request, _request_timeout=timeout).response
+        response = self.client.call_api(
+            *request, _request_timeout=(_CONNECT_S, patience_s)
+        ).response
         if response.status != HTTPStatus.OK:
             response.drain_conn()
             raise ApiException(status=response.status, reason=response.reason)
@@ -218,19 +226,22 @@ class KindStream:
             self._path = self._api.path(self._kind)
             self._list()
         while True:
-            for change in self._api.changes(self._path, self._version):
+            whole = self._kind.is_whole
+            for change in self._api.changes(self._path, self._version, is_whole=whole):
                 self._take(change)
             self._note_well()
 
     def _list(self) -> None:
         present: set[str] = set()
         version = ""
-        for page in self._api.pages(self._path):
+        for page in self._api.pages(self._path, is_whole=self._kind.is_whole):
             version = page["metadata"]["resourceVersion"]
             items = page.get("items") or ()
-            common = {"kind": self._kind.name, "apiVersion": page.get("apiVersion")}
+            group = {"apiVersion": page.get("apiVersion")}
             present.update(each["metadata"]["uid"] for each in items)
-            self._complain(self._feed.take([("ADDED", {**common, **each}) for each in items]))
+            self._complain(
+                self._feed.take([("ADDED", self._named({**group, **each})) for each in items])
+            )
         self._feed.vanish(self._kind.name, present)
         self._version = version
         self._note_well()
@@ -242,9 +253,13 @@ class KindStream:
                 raise Expired
             raise ApiException(status=thing.get("code"), reason=thing.get("message"))
         if kind != "BOOKMARK":
-            self._complain(self._feed.take([(kind, thing)]))
+            self._complain(self._feed.take([(kind, self._named(thing))]))
         self._version = thing["metadata"]["resourceVersion"]
         self._note_well()
+
+    def _named(self, thing: Json) -> Json:
+        """Return an object under its own kind: items of a list, and bare metadata, have it not."""
+        return {**thing, "kind": self._kind.name}
 
     def _note_well(self) -> None:
         self.trouble = ""
@@ -273,5 +288,6 @@ class KindStream:
 
 
 def streams(api: Api, feed: Feed, say: Say) -> list[KindStream]:
-    """Return a stream for each kind that says something of jobs."""
-    return [KindStream(api, kind, feed, say) for kind in KINDS]
+    """Return a stream for each kind that says something of jobs, in what the API is bound to."""
+    kinds = [kind for kind in KINDS if kind.is_whole or api.namespace is None]
+    return [KindStream(api, kind, feed, say) for kind in kinds]

@@ -219,6 +219,12 @@ def workload(name: str, of: Json, created: float, *conditions: Json, **status: A
     }
 
 
+def node(name: str, created: float) -> Json:
+    """Return a node."""
+    made = {**meta(name, created), "namespace": ""}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": made, "status": {"images": ["many"]}}
+
+
 def dump(*objects: Json) -> Json:
     """Return what ``kubectl get -o json`` prints of objects."""
     return {"apiVersion": "v1", "items": list(objects), "kind": "List", "metadata": {}}

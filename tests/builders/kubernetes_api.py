@@ -18,6 +18,7 @@ from tests.builders.kubernetes import Json
 TOKEN = "token-of-the-watcher"  # noqa: S105 -- the server is gone with the test
 PATHS = {
     "/api/v1/pods": "Pod",
+    "/api/v1/nodes": "Node",
     "/apis/batch/v1/jobs": "Job",
     "/apis/jobset.x-k8s.io/v1alpha2/jobsets": "JobSet",
     "/apis/kueue.x-k8s.io/v1beta1/workloads": "Workload",
@@ -160,7 +161,8 @@ class _Requests(BaseHTTPRequestHandler):
         elif kind and kind not in self.state.absent and query.get("watch"):
             self._watch(kind, int(query["resourceVersion"]))
         elif kind and kind not in self.state.absent:
-            self._answer(200, self.state.list_page(kind, int(query.get("continue", 0))))
+            page = self.state.list_page(kind, int(query.get("continue", 0)))
+            self._answer(200, {**page, "items": [self._as_wanted(each) for each in page["items"]]})
         else:
             self._discover(url.path)
 
@@ -187,6 +189,12 @@ class _Requests(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
+    def _as_wanted(self, thing: Json) -> Json:
+        """Return an object, or its metadata only where a request asks for that."""
+        if "as=PartialObjectMetadata" not in self.headers["accept"]:
+            return thing
+        return {"kind": "PartialObjectMetadata", "metadata": thing["metadata"]}
+
     def _watch(self, kind: str, version: int) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -196,6 +204,7 @@ class _Requests(BaseHTTPRequestHandler):
         for change in self.state.changes(kind, version):
             if change is None:
                 return
+            change["object"] = self._as_wanted(change["object"])
             line = json.dumps(change).encode() + b"\n"
             half = len(line) // 2
             for chunk in (line[:half], line[half:]):

@@ -38,6 +38,12 @@ class Watch:
             wire = k8s.all_events(self.feed.cluster)
         return [(each["type"], str(each.get("phase", each.get("outcome")))) for each in wire]
 
+    def stages(self) -> set[str]:
+        """The stages that are known."""
+        self.source.look()
+        with self.feed.lock:
+            return {each.get("stage", "") for each in k8s.all_events(self.feed.cluster)}
+
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
@@ -65,6 +71,16 @@ def test_what_is_there_is_listed_in_pages_and_what_happens_then_is_followed(
     server.put(k8s.pod("llm-a", JOB, 1, scheduled=2, container=k8s.over(3, 9, 1)))
     eventually(lambda: ("attempt_ended", "failed") in watch.events())
     assert server.listed("Job") == 1
+
+
+def test_of_nodes_no_more_than_the_metadata_is_read(server: ApiServer) -> None:
+    server.put(k8s.node("n1", 0), k8s.job("llm"), POD)
+    watch = Watch(server)
+    watch.events()
+    server.put(k8s.node("n2", 5))
+    later = k8s.pod("llm-b", JOB, 1, scheduled=7, container=k8s.running(8), node="n2")
+    server.put(later)
+    eventually(lambda: "node_start" in watch.stages())
 
 
 def test_evidence_in_the_last_word_of_a_deleted_pod_is_kept(server: ApiServer) -> None:

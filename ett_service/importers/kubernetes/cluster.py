@@ -5,11 +5,10 @@ where the objects come from. It reads no clock: whoever feeds it says when a cha
 """
 
 from collections.abc import Collection
-from typing import Final
 
 from ett_service.core.errors import EttError
 from ett_service.importers.importer import WireEvent, clean
-from ett_service.importers.kubernetes.events import Job, events_of, heartbeats
+from ett_service.importers.kubernetes.events import Job, Surroundings, events_of, heartbeats
 from ett_service.importers.kubernetes.lives import Attempts
 from ett_service.importers.kubernetes.objects import (
     JOBSET_NAME,
@@ -20,6 +19,7 @@ from ett_service.importers.kubernetes.objects import (
     Pod,
     Root,
     Workload,
+    meta_of,
     pod_of,
     root_of,
     workload_of,
@@ -28,7 +28,6 @@ from ett_service.importers.kubernetes.quota import Quota
 from ett_service.importers.kubernetes.templates import Json
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
-KINDS: Final = frozenset({"Pod", "Workload", *ROOTS})
 
 
 class Unusable(EttError):
@@ -49,6 +48,7 @@ class Cluster:
         self._jobs: dict[str, Job] = {}
         self._jobset_of: dict[str, str] = {}  #: uid of a TrainJob to that of its JobSet
         self._jobsets: dict[tuple[str, str], str] = {}  #: namespace and name to uid
+        self._nodes: dict[str, int] = {}  #: when each was made, by name
         self._kinds: dict[str, str] = {}  #: of every object that is there, by uid
         self._pods: dict[str, str] = {}  #: uid of a pod to that of its job
         self._new_pods: dict[str, Pod] = {}
@@ -74,11 +74,19 @@ class Cluster:
             self._take_pod(pod_of(thing), change, seen_at)
         elif kind in ROOTS:
             self._take_root(root_of(thing), change, seen_at)
+        elif kind == "Node":
+            self._take_node(meta_of(thing), change)
         elif kind == "Workload" and str(thing.get("apiVersion", "")).startswith("kueue."):
             self._take_workload(workload_of(thing), change)
         else:
             return False
         return True
+
+    def _take_node(self, node: Meta, change: str) -> None:
+        if change == DELETED:
+            self._nodes.pop(node.name, None)
+        else:
+            self._nodes[node.name] = node.created
 
     def _take_pod(self, pod: Pod, change: str, seen_at: int | None) -> None:
         uid = pod.meta.uid
@@ -205,7 +213,8 @@ class Cluster:
     def events(self, uid: str) -> list[WireEvent]:
         """Return all that is known of a job; what was returned before is the same again."""
         job = self._jobs[uid]
-        return list(events_of(job, self.name_of(job), self._name, self._name_by_uid))
+        around = Surroundings(self._name, self._name_by_uid, self._nodes.get)
+        return list(events_of(job, self.name_of(job), around))
 
     def heartbeats(self, uid: str, now_us: int, every_us: int) -> list[WireEvent]:
         """Return a sign of each attempt that lives; the same one for all calls in *every_us*."""

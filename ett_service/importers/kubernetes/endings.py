@@ -78,7 +78,8 @@ def _eviction(cycle: Cycle, over_at: int, evictions: Iterable[Eviction]) -> Evic
 def _went_wrong(life: Life) -> bool:
     """Whether a life ended by itself, or was ended, and not because its pod was deleted."""
     pod = life.pod
-    if _disruption(life) is not None or pod.reason:
+    was_followed = life.restart < pod.restarts
+    if _disruption(life) is not None or pod.reason or (was_followed and life.ended is None):
         return True
     if pod.meta.deleted is not None and life.restart == pod.restarts:
         ended = life.ended

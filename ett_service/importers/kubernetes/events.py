@@ -6,7 +6,7 @@ the same objects later, or sees more of them, tells the same again.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Outcome, Phase
@@ -89,20 +89,24 @@ class Speaker:
         }
 
 
-NameOf = Callable[[str], str | None]
-"""Returns the name of the job of which an object has this uid."""
+class Surroundings(NamedTuple):
+    """What is known of the cluster around a job."""
+
+    cluster: str | None
+    name_of: Callable[[str], str | None]  #: the name of the job of which an object has this uid
+    node_made_at: Callable[[str], int | None]  #: when the node of this name was made
 
 
-def events_of(job: Job, name: str, cluster: str | None, name_of: NameOf) -> Iterator[WireEvent]:
-    """Return all events of *job*, called *name*; *name_of* names the others of its cluster."""
+def events_of(job: Job, name: str, around: Surroundings) -> Iterator[WireEvent]:
+    """Return all events of *job*, called *name*."""
     whole = Speaker(name)
     if job.root is not None:
-        yield _facts(job, job.root, whole, cluster)
+        yield _facts(job, job.root, whole, around.cluster)
     for teller, stage, wait in job.waits:
         yield from _queued(Speaker(name, *_next_cycle(job, wait)), teller, stage, wait)
     for attempt in job.attempts:
         for index, cycle in enumerate(attempt.cycles):
-            yield from _CycleEvents(job, name, attempt, index, cycle).all(name_of)
+            yield from _CycleEvents(job, name, attempt, index, cycle).all(around)
     if (end := job.end) is not None:
         yield whole.event(
             "job_ended",
@@ -177,15 +181,15 @@ class _CycleEvents:
         self._new = [life for life in self._lives if not life.restart]
         self._speaker = Speaker(name, attempt, cycle.number)
 
-    def all(self, name_of: NameOf) -> Iterator[WireEvent]:
+    def all(self, around: Surroundings) -> Iterator[WireEvent]:
         if self._new:
-            yield from self._placement()
+            yield from self._placement(around)
         elif began := [life for life in self._lives if life.started is not None]:
             first = min(began, key=lambda life: (life.started or 0, life.name))
             yield self._started(first, first.started or 0)
-        yield from self._end(name_of)
+        yield from self._end(around)
 
-    def _placement(self) -> Iterator[WireEvent]:
+    def _placement(self, around: Surroundings) -> Iterator[WireEvent]:
         first, wait = self._new[0], self._wait()
         begin = first.begins if wait is None else wait.reserved_at or first.begins
         yield self._edge("phase_started", first, "new", begin, Phase.SCHEDULING)
@@ -197,6 +201,9 @@ class _CycleEvents:
             return
         last = max(self._new, key=lambda life: (_scheduled(life) or 0, life.name))
         placed_at = max(_scheduled(last) or 0, begin)
+        made_at = around.node_made_at(last.pod.node) if last.pod.node else None
+        if made_at is not None and last.begins < made_at <= placed_at:
+            yield self._stage(last, "node", Phase.SCHEDULING, "node_start", last.begins, placed_at)
         yield self._edge("phase_ended", last, "placed", placed_at, Phase.SCHEDULING)
         yield self._started(first, begin)
         yield self._edge("phase_started", last, "setup", placed_at, Phase.HARDWARE_SETUP)
@@ -251,7 +258,7 @@ class _CycleEvents:
             attributes=_evidence(pods),
         )
 
-    def _end(self, name_of: NameOf) -> Iterator[WireEvent]:
+    def _end(self, around: Surroundings) -> Iterator[WireEvent]:
         followers = self._attempt.cycles[self._index + 1 :]
         over = [life for life in self._lives if life.over_at is not None]
         is_whole = self._missing <= 0 or self._job.end is not None or bool(self._job.evictions)
@@ -270,7 +277,7 @@ class _CycleEvents:
         taker = preemptor(members.get("message") or "")
         if taker:
             evidence["preemptor_uids"] = list(taker)
-            members["preempted_by"] = next(filter(None, map(name_of, taker)), None)
+            members["preempted_by"] = next(filter(None, map(around.name_of, taker)), None)
         yield speaker.event(
             "attempt_ended", f"{self._lives[0].name}:end", at, **members, attributes=evidence
         )

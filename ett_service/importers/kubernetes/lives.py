@@ -85,10 +85,6 @@ class Attempt:
     key: AttemptKey
     cycles: list[Cycle] = field(default_factory=list)
 
-    def cycle_of(self, life: Life) -> Cycle | None:
-        """Return the cycle that a life belongs to."""
-        return next((each for each in self.cycles if life in each.lives.values()), None)
-
 
 class Attempts:
     """The attempts of one job, as its pods show them."""
@@ -119,9 +115,12 @@ class Attempts:
             if life.restart >= pod.restarts - 1:
                 life.update(pod)
         for restart in (pod.restarts - 1, pod.restarts):
-            if restart in lives or restart < 0 or (restart < pod.restarts and lives):
+            if restart <= max(lives, default=-1):
                 continue
-            life = lives[restart] = _born(pod, restart)
+            life = _born(pod, restart)
+            for elder in lives.values():
+                elder.leave(life.begins)
+            lives[restart] = life
             self._place(life, root, evictions)
 
     def leave(self, uid: str, at: int) -> None:
@@ -164,11 +163,11 @@ class Attempts:
 
 
 def _born(pod: Pod, restart: int) -> Life:
-    begins = pod.meta.created
-    if restart == pod.restarts and restart and pod.ended_before and pod.ended_before.finished:
-        begins = pod.ended_before.finished
-    elif restart and pod.ended_before and pod.ended_before.started:
-        begins = pod.ended_before.started
-    life = Life(pod, restart, begins)
+    begins, before = None, pod.ended_before
+    if restart and restart == pod.restarts:
+        begins = (before and before.finished) or pod.started
+    elif restart:
+        begins = before and before.started
+    life = Life(pod, restart, begins or pod.meta.created)
     life.update(pod)
     return life

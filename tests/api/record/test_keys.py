@@ -46,6 +46,7 @@ MAY: dict[str, set[str]] = {
     "POST /v1/what-if": {"read", "fleet"},
     "POST /v1/events": {"write"},
     OTLP: {"write"},
+    "POST /v1/jobs/llm-70b/trainer-status": {"write"},
     "GET /v1/markers": {"read", "fleet"},
     "POST /v1/markers": {"write", "admin"},
     "DELETE /v1/markers/deploy": {"write", "admin"},

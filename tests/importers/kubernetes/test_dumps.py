@@ -84,7 +84,7 @@ def test_all_are_one_job_if_asked(tmp_path: Path) -> None:
 
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     (path := tmp_path / "a.json").write_text(
-        json.dumps({"kind": "Pod"}) + "\n" + json.dumps({"kind": "Node", "metadata": {}})
+        json.dumps({"kind": "Pod"}) + "\n" + json.dumps({"kind": "Service", "metadata": {}})
     )
     wire, report = imported(path, tmp_path / "none.json")
     assert wire == []

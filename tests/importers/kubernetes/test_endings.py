@@ -3,6 +3,7 @@
 import pytest
 
 from ett_service.core.words import Cause, Outcome
+from ett_service.importers.kubernetes.cluster import Cluster
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire, ledgers_of
 from tests.builders.kubernetes import told
@@ -46,6 +47,15 @@ def test_the_end_of_a_pod_says_outcome_and_cause(
 ) -> None:
     (attempt,) = ledgers_of(told(k8s.job("llm"), pod))["llm"].attempts
     assert (attempt.outcome, attempt.cause) == (outcome, cause)
+
+
+def test_a_container_that_began_again_had_failed_whatever_is_known_of_it() -> None:
+    first = k8s.pod("a", JOB, 0, scheduled=5, container=k8s.running(10))
+    again = k8s.pod("a", JOB, 0, scheduled=5, container=k8s.running(90, restarts=1))
+    cluster = Cluster()
+    told(k8s.job("llm"), first, cluster=cluster)
+    attempts = ledgers_of(told(again, cluster=cluster))["llm"].attempts
+    assert [each.outcome for each in attempts] == [Outcome.FAILED, Outcome.LOST]
 
 
 def _ends(wire: Wire) -> list[tuple[str, str]]:

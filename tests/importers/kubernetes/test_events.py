@@ -87,6 +87,13 @@ def test_what_is_seen_again_is_the_same_again() -> None:
     assert told(*RETRIED, cluster=cluster) == told(*RETRIED, cluster=cluster)
 
 
+def test_a_wait_for_a_node_that_was_made_meanwhile_is_the_start_of_that_node() -> None:
+    pod = k8s.pod("llm-a", JOB, 10, scheduled=200, container=k8s.running(220), node="new")
+    wire = told(k8s.job("llm"), pod, k8s.node("old", 0), k8s.node("new", 150))
+    assert stages(wire)["node_start"] == 190
+    assert "node_start" not in stages(told(k8s.job("llm"), pod, k8s.node("new", 0)))
+
+
 def test_the_end_of_a_pod_that_was_replaced_before_is_its_own() -> None:
     first = k8s.pod("llm-a", JOB, 0, scheduled=1, container=k8s.over(2, 130, 143), deleted=100)
     second = k8s.pod("llm-b", JOB, 101, scheduled=102, container=k8s.running(103))

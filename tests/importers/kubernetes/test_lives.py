@@ -48,6 +48,19 @@ def test_a_container_that_began_again_has_the_life_before_it_too() -> None:
     assert cycles(k8s.pod("a", JOB, 0, container=again)) == [["1", "a/1"], ["2", "a/2"]]
 
 
+def test_a_life_whose_end_was_not_seen_is_over_when_the_next_one_begins() -> None:
+    attempts = Attempts(k8s.uid("llm"))
+    later = k8s.running(90, restarts=2, last=k8s.life(60, 80, 1))
+    for container in (k8s.running(10), later):
+        attempts.take(pod_of(k8s.pod("a", JOB, 0, container=container)), None, 0)
+    (attempt,) = attempts
+    lives = [next(iter(cycle.lives.values())) for cycle in attempt.cycles]
+    assert [life.restart for life in lives] == [0, 1, 2]
+    start = k8s.at(k8s.instant(0))
+    ends = [life.over_at and round(life.over_at / 1e6 - start) for life in lives]
+    assert ends == [60, 81, None]
+
+
 def test_pods_of_a_job_without_indexes_take_the_place_of_one_that_is_over() -> None:
     job = k8s.job("llm", pods=2)
     pods = [
@@ -76,4 +89,4 @@ def test_what_was_read_of_a_life_once_stays() -> None:
     (attempt,) = attempts
     first = next(iter(attempt.cycles[0].lives.values()))
     assert first.ended is not None
-    assert (first.ended.exit_code, len(attempt.cycles)) == (3, 2)
+    assert (first.ended.exit_code, len(attempt.cycles)) == (3, 3)
