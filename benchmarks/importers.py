@@ -72,9 +72,9 @@ FORMATS: dict[str, Format] = {
     "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
     "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, json.loads),
     "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, json.loads),
-    "sacct": Format(slurm_lines.sacct_lines, sacct.read, _by_bars),
-    "sacct-old": Format(slurm_lines.old_sacct_lines, sacct.read, _by_bars),
-    "sacct-wide": Format(slurm_lines.wide_sacct_lines, sacct.read, _by_bars),
+    "sacct": Format(slurm_lines.sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
+    "sacct-old": Format(slurm_lines.old_sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
+    "sacct-wide": Format(slurm_lines.wide_sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
     "torch-trace": Format(trainer_lines.trace_lines, torch_trace.read),
     "torchelastic": Format(trainer_lines.agent_lines, partial(torchelastic.read, zone=UTC)),
 }

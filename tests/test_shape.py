@@ -120,7 +120,6 @@ TESTED_IN = {
     "detection/verdict.py": "detection/test_detector.py",
     "storage/regressions/findings.py": "storage/regressions/test_regressions.py",
     "worker/notify.py": "worker/test_evaluating.py",
-    "cli/record/import_options.py": "cli/record/test_import.py",
     "importers/telemetry/goodput_log.py": "importers/telemetry/test_goodput.py",
 }
 

@@ -49,7 +49,7 @@ def by_accounting(folder: Path, times: list[int]) -> Wire:
         row(**who, **first, State="PREEMPTED"),
         row(**who, **second, State="FAILED", ExitCode="1:0"),
     )
-    runs, _ = read([path], slurm_zone=zone("UTC"))
+    runs, _ = read([path], zone=zone("UTC"))
     return [event for run in runs for event in run.events]
 
 

@@ -55,7 +55,7 @@ def test_it_says_what_the_importer_says(slurm: Accounting, tmp_path: Path) -> No
     slurm.holds({}, {"JobID": "9", **PREEMPTED}, {"JobID": "9", **second})
     runs = everything(Slurm(Naming(), os.environ, now=Clock()))
     rows = [row(), row(JobID="9", **PREEMPTED), row(JobID="9", **second)]
-    imported, _ = read([written(tmp_path, *rows)], slurm_zone=zone("UTC"))
+    imported, _ = read([written(tmp_path, *rows)], zone=zone("UTC"))
     assert sorted(str(event) for run in runs for event in run.events) == sorted(
         str(event) for run in imported for event in run.events
     )

@@ -10,7 +10,7 @@ from typing import Any
 from ett_service.cli.output import NONE, percent, say, write_line
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.cli.record.import_delivery import Tally, decoded
-from ett_service.cli.record.import_options import OPTIONS
+from ett_service.cli.record.import_options import OPTIONS, keywords_of
 from ett_service.cli.tables import write_cells
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import rfc3339
@@ -95,8 +95,7 @@ def _audit(args: Namespace) -> Answer:
     if name is None:
         raise Failure("the format of these files is not recognised", "Name it with --format.")
     form = FORMATS[name]
-    keywords = {option: getattr(args, option) for option in form.options}
-    runs, report = form.read(args.paths, args.job, **keywords)
+    runs, report = form.read(args.paths, args.job, **keywords_of(form.options, args))
     tally, jobs = Tally(), dict[str, Job]()
     for run in runs:
         if tally.take(run):

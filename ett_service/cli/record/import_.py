@@ -18,7 +18,7 @@ from ett_service.cli.arguments import server
 from ett_service.cli.output import say, write_json, write_line
 from ett_service.cli.record import otlp_files
 from ett_service.cli.record.import_delivery import Delivery, Tally
-from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked
+from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked, keywords_of
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
 from ett_service.importers.importer import ImportedRun, Report
@@ -51,9 +51,7 @@ FORMATS: Mapping[str, Format] = {
     "one-logger": Format("files of nv-one-logger's JSON exporter", one_logger.read),
     "otlp": Format("files of OTLP traces (JSON lines or protobuf)", otlp_files.read),
     "parquet": Format("Parquet files, by a mapping", table.read_parquet, ("mapping", "zone")),
-    "sacct": Format(
-        "Slurm's accounting (sacct -D -P, -p or --json)", sacct.read, ("name", "slurm_zone")
-    ),
+    "sacct": Format("Slurm's accounting (sacct -D -P, -p or --json)", sacct.read, ("name", "zone")),
     "torch-trace": Format("compile logs of PyTorch (TORCH_TRACE)", torch_trace.read),
     "torchelastic": Format(
         "error files and events of torchrun agents", torchelastic.read, ("zone",)
@@ -70,6 +68,19 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="print the events, one a line; send nothing"
     )
+    parser.set_defaults(check=False)
+
+
+def _offer_check(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--check", action="store_true", help="try the file's own test instead; import nothing"
+    )
+
+
+def _options_of(form: Format) -> tuple[Callable[[ArgumentParser], None], ...]:
+    own = [OPTIONS[name] for name in form.options]
+    check = [] if set(CHECKED).isdisjoint(form.options) else [_offer_check]
+    return (_options, *own, *check, server, add_json)
 
 
 def _import(args: Namespace) -> None:
@@ -79,15 +90,14 @@ def _import(args: Namespace) -> None:
         Failure: where nothing could be read, or a run could not be imported as it is.
     """
     form = FORMATS[args.format]
-    checked = [getattr(args, name) for name in CHECKED if name in form.options]
-    if checked and args.check:
-        _check(checked[0])
+    keywords = keywords_of(form.options, args)
+    if args.check:
+        _check(*(keywords[name] for name in CHECKED if name in keywords))
         return
     if not args.paths:
         raise Failure(
             "no file is named", f"Name files or folders after `ett import {args.format}`."
         )
-    keywords = {name: getattr(args, name) for name in form.options}
     runs, report = form.read(args.paths, args.job, **keywords)
     tally = Tally()
     with _progress(report, tally):
@@ -207,7 +217,7 @@ VERB = Verb(
         name: Verb(
             summary=form.summary,
             description=f"Import {form.summary}.",
-            options=(_options, *(OPTIONS[option] for option in form.options), server, add_json),
+            options=_options_of(form),
             run=_import,
         )
         for name, form in FORMATS.items()

@@ -1,11 +1,12 @@
 """Options of ``ett import`` that some formats have and others do not."""
 
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Iterator, Mapping
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import tzinfo
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from ett_service.cli.verb import Failure
 from ett_service.core.errors import EttError
 from ett_service.importers.instants import UnknownZone, machine_zone, zone
 from ett_service.importers.logs import profiled_log, table
@@ -16,7 +17,7 @@ _LOCAL = "local"
 
 def _zone(name: str) -> tzinfo:
     try:
-        return zone(name)
+        return machine_zone() if name == _LOCAL else zone(name)
     except UnknownZone as error:
         raise ArgumentTypeError(f"{error}; names are such as Europe/Paris") from None
 
@@ -27,23 +28,9 @@ def _timezone(parser: ArgumentParser) -> None:
         dest="zone",
         type=_zone,
         metavar="NAME",
-        help="zone of times that name none, such as Europe/Paris (default: UTC, with a note)",
+        help=f"zone of times that name none, such as Europe/Paris; {_LOCAL} is that of this machine "
+        f"(default: {_LOCAL} for sacct, else UTC with a note)",
     )
-
-
-def _slurm_timezone(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--timezone",
-        dest="slurm_zone",
-        type=_zone_or_local,
-        default=_LOCAL,
-        metavar="NAME",
-        help=f"zone of the times, such as Europe/Paris (default {_LOCAL}: that of this machine)",
-    )
-
-
-def _zone_or_local(name: str) -> tzinfo:
-    return machine_zone() if name == _LOCAL else _zone(name)
 
 
 def slurm_name(parser: ArgumentParser) -> None:
@@ -86,10 +73,7 @@ def _file_option(
             raise ArgumentTypeError(str(error)) from None
 
     def offer(parser: ArgumentParser) -> None:
-        parser.add_argument(flag, type=read, required=True, metavar="FILE", help=what)
-        parser.add_argument(
-            "--check", action="store_true", help="try the file's own test instead; import nothing"
-        )
+        parser.add_argument(flag, type=read, metavar="FILE", help=what)
 
     return offer
 
@@ -98,10 +82,22 @@ OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "mapping": _file_option("--mapping", table.Mapping, "YAML of columns and events"),
     "name": slurm_name,
     "profile": _file_option("--profile", profiled_log.Profile, "YAML of named patterns"),
-    "slurm_zone": _slurm_timezone,
     "zone": _timezone,
 }
 """How each is offered, by the name under which the function of a format takes it."""
 
 CHECKED: Final = ("mapping", "profile")
-"""Those that hold their own test."""
+"""Those that hold their own test; a format that takes one needs it."""
+
+
+def keywords_of(options: Iterable[str], args: Namespace) -> dict[str, Any]:
+    """Return what the function of a format takes beyond paths and job.
+
+    Raises:
+        Failure: where a profile or mapping is missing.
+    """
+    keywords = {name: getattr(args, name) for name in options}
+    for name in CHECKED:
+        if name in keywords and keywords[name] is None:
+            raise Failure(f"no {name} is given", f"Name its file with --{name}.")
+    return keywords

@@ -7,13 +7,14 @@ look at all of its records; no more is held than the records of jobs that have s
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from itertools import chain
 from pathlib import Path
 from sys import intern
 
 from ett_service.importers.files import Unreadable, files_under, pieces_of
 from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.instants import machine_zone
 from ett_service.importers.slurm import document
 from ett_service.importers.slurm.attempts import numbered
 from ett_service.importers.slurm.clock import Clock
@@ -47,14 +48,14 @@ def read(
     paths: Sequence[Path],
     job: str | None = None,
     name: str = DEFAULT_NAME,
-    slurm_zone: tzinfo = UTC,
+    zone: tzinfo | None = None,
 ) -> tuple[Iterator[ImportedRun], Report]:
-    """Read files and folders of them; times without a zone are those of *slurm_zone*.
+    """Read files and folders of them; times without a zone are those of *zone*, or of this machine.
 
     With *job*, all are attempts of that one; else the template *name* says what each is called.
     """
     report = Report()
-    clock = Clock(slurm_zone)
+    clock = Clock(zone or machine_zone())
     return _runs(paths, _Reading(Naming(name, job), clock, report)), report
 
 

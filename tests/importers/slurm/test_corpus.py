@@ -34,7 +34,7 @@ def reference(corpus: Path) -> dict[str, Any]:
 
 
 def imported(path: Path) -> tuple[Wire, Report]:
-    runs, report = read([path], slurm_zone=zone("UTC"))
+    runs, report = read([path], zone=zone("UTC"))
     return [event for run in runs for event in run.events], report
 
 

@@ -46,7 +46,7 @@ def test_nothing_that_sacct_prints_makes_an_event_that_is_refused(
 ) -> None:
     path = Path(tmp_path_factory.getbasetemp(), "odd-sacct.txt")
     path.write_text(table(*(row(**{"JobIDRaw": "", **each}) for each in said)), "utf-8")
-    runs, _ = read([path], slurm_zone=zone(named))
+    runs, _ = read([path], zone=zone(named))
     events = [event for run in runs for event in run.events]
 
     body = json.dumps({"events": events, "history": True}).encode()

@@ -18,7 +18,7 @@ SECOND = {"Submit": "2026-03-01T12:30:00", "Eligible": "2026-03-01T12:32:00",
 
 
 def imported(*paths: Path, **options: str) -> tuple[Wire, Report]:
-    runs, report = read(list(paths), slurm_zone=UTC, **options)
+    runs, report = read(list(paths), zone=UTC, **options)
     return [event for run in runs for event in run.events], report
 
 
@@ -126,7 +126,7 @@ def test_two_clusters_with_the_same_ids_are_told_apart(tmp_path: Path) -> None:
 def test_times_are_those_of_the_zone_and_unsure_ones_are_named(tmp_path: Path) -> None:
     sure = written(tmp_path, row(JobID="9"), name="sacct-1.txt")
     path = written(tmp_path, row(Submit="2025-10-26T02:30:00", Eligible="2025-10-26T02:30:00"))
-    runs, report = read([sure, path], slurm_zone=zone("Europe/Berlin"))
+    runs, report = read([sure, path], zone=zone("Europe/Berlin"))
     _, run = runs
     assert said(run.events)[0] == ("phase_started queued", "00:30:00")
     assert len(report.notes) == 1
