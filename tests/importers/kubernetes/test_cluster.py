@@ -153,7 +153,7 @@ def _damaged(number: int, place: tuple[str | int, ...], value: object) -> list[k
 
 
 PLACES = [(number, place) for number, thing in enumerate(GOOD) for place in _places(thing)]
-VALUES = (
+VALUES: tuple[object, ...] = (
     None, 0, -1, 1e300, True, "", "x" * 300, "\u202e/", [], {}, ["a"], {"a": 1}, "1", 10**30,
     float("nan"), "2026-03-01T12:00:00Z",
 )  # fmt: skip
