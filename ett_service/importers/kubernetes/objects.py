@@ -14,6 +14,7 @@ from ett_service.importers.kubernetes.templates import (
     Json,
     asks_of,
     claims_of,
+    count,
     main_container,
 )
 
@@ -33,6 +34,7 @@ _JOBSET_PLACE = ("jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/jo
 _PYTORCH_PLACE = ("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index")
 _UID = re.compile(r"[0-9A-Za-z-]{1,40}")
 _LONGEST_MESSAGE = 2000
+_LARGEST_CODE = 1 << 32
 
 
 class Condition(NamedTuple):
@@ -145,6 +147,17 @@ def _uid(value: str) -> str:
     return value
 
 
+def _name(value: str) -> str:
+    name = clean(value)
+    if "/" in name or name in ("", ".", ".."):
+        raise ValueError("no usable name")
+    return name
+
+
+def _words(value: Json | None) -> dict[str, str]:
+    return {name: text for name, text in (value or {}).items() if isinstance(text, str)}
+
+
 def meta_of(thing: Json) -> Meta:
     """Read the metadata. Raises KeyError, TypeError, ValueError or AttributeError for junk."""
     meta = thing["metadata"]
@@ -157,13 +170,13 @@ def meta_of(thing: Json) -> Meta:
     return Meta(
         kind=str(thing.get("kind", "")),
         uid=_uid(meta["uid"]),
-        name=clean(meta["name"]),
+        name=_name(meta["name"]),
         namespace=clean(str(meta.get("namespace", ""))),
         created=created,
         deleted=_at(meta.get("deletionTimestamp")),
-        owner=owner and Owner(str(owner["kind"]), _uid(owner["uid"]), clean(owner["name"])),
-        labels=meta.get("labels") or {},
-        annotations=meta.get("annotations") or {},
+        owner=owner and Owner(str(owner["kind"]), _uid(owner["uid"]), _name(owner["name"])),
+        labels=_words(meta.get("labels")),
+        annotations=_words(meta.get("annotations")),
     )
 
 
@@ -184,6 +197,8 @@ def conditions_of(thing: Json) -> dict[str, Condition]:
 def pod_of(thing: Json) -> Pod:
     """Read a pod. Raises what :func:`meta_of` raises."""
     meta, spec, status = meta_of(thing), thing["spec"], thing.get("status") or {}
+    if uid := meta.labels.get(JOBSET_UID):
+        _name(meta.labels.get(JOBSET_NAME, _uid(uid)))
     main = main_container(spec)
     statuses = status.get("containerStatuses") or ()
     own: Json = next((each for each in statuses if each["name"] == main["name"]), {})
@@ -194,10 +209,10 @@ def pod_of(thing: Json) -> Pod:
         claims=claims_of(spec, meta.labels, meta.annotations, _own_fields(meta)),
         asks=asks_of(spec),
         slot=_slot(meta),
-        node=spec.get("nodeName") or None,
+        node=clean(spec.get("nodeName") or "") or None,
         conditions=conditions_of(thing),
         init=_init(status),
-        restarts=max(int(own.get("restartCount", 0)), _number(meta.annotations, JOBSET_IN_PLACE)),
+        restarts=max(count(own.get("restartCount")), _number(meta.annotations, JOBSET_IN_PLACE)),
         started=_at(running.get("startedAt")),
         ended=_terminated(state.get("terminated")),
         ended_before=_terminated((own.get("lastState") or {}).get("terminated")),
@@ -211,7 +226,7 @@ def pod_of(thing: Json) -> Pod:
 
 def _number(words: Mapping[str, str], name: str) -> int:
     text = str(words.get(name, ""))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0  # noqa: PLR2004
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0  # noqa: PLR2004
 
 
 def restart_attempt(meta: Meta) -> int:
@@ -250,10 +265,17 @@ def _terminated(state: Json | None) -> Terminated | None:
     return Terminated(
         _at(state.get("startedAt")),
         _at(state.get("finishedAt")),
-        int(state.get("exitCode", 0)),
+        _exit_code(state.get("exitCode", 0)),
         clean(str(state.get("reason") or "")),
         clean(str(state.get("message") or ""), _LONGEST_MESSAGE),
     )
+
+
+def _exit_code(value: Any) -> int:
+    code = int(value)
+    if abs(code) > _LARGEST_CODE:
+        raise ValueError("no exit code")
+    return code
 
 
 class _Part(NamedTuple):
@@ -287,7 +309,7 @@ def root_of(thing: Json) -> Root:
         asks=asks,
         pods=sum(part.pods for part in parts) if parts else None,
         conditions=conditions_of(thing),
-        failed_pods=int(status.get("failed") or 0) if meta.kind == "Job" else 0,
+        failed_pods=count(status.get("failed")) if meta.kind == "Job" else 0,
         is_training=meta.kind != "Job" or asks.gpus > 0 or claims != Claims(),
     )
 
@@ -307,21 +329,21 @@ def _of_job(meta: Meta, spec: Json) -> Iterator[_Part]:
 
 def _parallel(spec: Json) -> int:
     parallelism = spec.get("parallelism")
-    return 1 if parallelism is None else int(parallelism)
+    return 1 if parallelism is None else count(parallelism)
 
 
 def _of_jobset(meta: Meta, spec: Json) -> Iterator[_Part]:
     for group in spec["replicatedJobs"]:
         job, replicas = group["template"]["spec"], group.get("replicas")
-        count = (1 if replicas is None else int(replicas)) * _parallel(job)
-        yield _Part(count, job["template"], {JOBSET_UID: meta.uid, JOBSET_NAME: meta.name})
+        pods = (1 if replicas is None else count(replicas)) * _parallel(job)
+        yield _Part(pods, job["template"], {JOBSET_UID: meta.uid, JOBSET_NAME: meta.name})
 
 
 def _of_pytorch_job(meta: Meta, spec: Json) -> Iterator[_Part]:
     for group in spec["pytorchReplicaSpecs"].values():
         replicas = group.get("replicas")
-        count = 1 if replicas is None else int(replicas)
-        yield _Part(count, group["template"], {"training.kubeflow.org/job-name": meta.name})
+        pods = 1 if replicas is None else count(replicas)
+        yield _Part(pods, group["template"], {"training.kubeflow.org/job-name": meta.name})
 
 
 def _of_train_job(_: Meta, __: Json) -> Iterator[_Part]:
@@ -350,8 +372,8 @@ def workload_of(thing: Json) -> Workload:
         conditions=conditions,
         queue=str((thing.get("spec") or {}).get("queueName") or ""),
         evictions=max(
-            sum(int(each.get("count", 0)) for each in stats),
-            int((status.get("requeueState") or {}).get("count") or 0),
+            sum(count(each.get("count")) for each in stats),
+            count((status.get("requeueState") or {}).get("count")),
             seen,
         ),
     )

@@ -14,6 +14,9 @@ _ACCELERATOR = re.compile(r".+/(gpu|tpu|gaudi|neuron|neuroncore|npu)s?$|.+/(mig|
 _PRODUCT = re.compile(r".*(gpu\.product|gke-accelerator|gke-tpu-accelerator|accelerator-name)$")
 
 
+_MOST = 1_000_000
+
+
 class Claims(NamedTuple):
     """Who a trainer in the pod says that it is, by its environment; None where it says nothing."""
 
@@ -30,6 +33,14 @@ class Asks(NamedTuple):
     image: str | None = None
 
 
+def count(value: Any) -> int:
+    """Return a number of things. Raises ValueError or TypeError for any other."""
+    number = int(value or 0)
+    if not 0 <= number <= _MOST:
+        raise ValueError("no number of things")
+    return number
+
+
 def _containers(spec: Json) -> list[Json]:
     return [*spec["containers"], *(spec.get("initContainers") or ())]
 
@@ -43,7 +54,7 @@ def main_container(spec: Json) -> Json:
 def _gpus(container: Json) -> int:
     resources = container.get("resources") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    return sum(int(amount) for name, amount in amounts.items() if _ACCELERATOR.fullmatch(name))
+    return sum(count(amount) for name, amount in amounts.items() if _ACCELERATOR.fullmatch(name))
 
 
 def asks_of(spec: Json) -> Asks:
@@ -52,7 +63,7 @@ def asks_of(spec: Json) -> Asks:
     return Asks(
         gpus=sum(_gpus(each) for each in spec["containers"]),
         hardware=next(
-            (clean(name) for key, name in selectors.items() if _PRODUCT.match(key)), None
+            (clean(name) or None for key, name in selectors.items() if _PRODUCT.match(key)), None
         ),
         image=clean(str(main_container(spec).get("image") or "")) or None,
     )
@@ -79,7 +90,7 @@ def claims_of(
     return Claims(
         job=_job_name(claims.get("ETT_JOB", "")),
         launch=claims.get("ETT_LAUNCH", "")[:100] or None,
-        attempt=int(attempt) if attempt.isascii() and attempt.isdigit() else None,
+        attempt=count(attempt) if attempt.isascii() and attempt.isdigit() else None,
     )
 
 

@@ -1,10 +1,18 @@
 """Objects that belong together find each other, in whatever order they come."""
 
 import itertools
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ett_service.importers.kubernetes.cluster import DELETED, MODIFIED, Cluster, Unusable
+from ett_service.ingest.decode import decode
+from ett_service.ingest.wire import Limits
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire
 from tests.builders.kubernetes import told
@@ -109,6 +117,63 @@ def test_a_damaged_object_is_refused_by_itself(thing: k8s.Json) -> None:
     with pytest.raises(Unusable):
         cluster.take(MODIFIED, thing)
     assert cluster.versions() == {}
+
+
+SET = k8s.owner("JobSet", "js")
+GOOD = (
+    k8s.job("llm", conditions=[k8s.condition("Complete", 901)]),
+    k8s.workload("wl", JOB, 0, k8s.condition("QuotaReserved", 100), k8s.condition("Evicted", 300)),
+    k8s.pod("a", JOB, 111, scheduled=120, container=k8s.over(150, 500, 137, "OOMKilled")),
+    k8s.pod("b", JOB, 510, scheduled=512, container=k8s.running(530, 1, k8s.life(520, 525, 1))),
+    k8s.jobset("js", workers=1),
+    k8s.pod("w", SET, 5, scheduled=6, labels=k8s.jobset_labels("js", 0), container=k8s.running(7)),
+    k8s.node("n1", 50),
+)
+
+
+def _places(thing: object, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if place:
+        yield place
+    inside: Any = ()
+    if isinstance(thing, dict):
+        inside = thing.items()
+    elif isinstance(thing, list):
+        inside = enumerate(thing)
+    for key, value in inside:
+        yield from _places(value, (*place, key))
+
+
+def _damaged(number: int, place: tuple[str | int, ...], value: object) -> list[k8s.Json]:
+    things = json.loads(json.dumps(GOOD))
+    inside: Any = things[number]
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    return list(things)
+
+
+PLACES = [(number, place) for number, thing in enumerate(GOOD) for place in _places(thing)]
+VALUES: tuple[object, ...] = (
+    None, 0, -1, 1e300, True, "", "x" * 300, "\u202e/", [], {}, ["a"], {"a": 1}, "1", 10**30,
+    float("nan"), "2026-03-01T12:00:00Z",
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(PLACES), st.sampled_from(VALUES))
+def test_whatever_an_object_has_somewhere_what_is_told_the_service_takes(
+    place: tuple[int, tuple[str | int, ...]], value: object
+) -> None:
+    cluster = Cluster()
+    for thing in _damaged(*place, value):
+        with suppress(Unusable):
+            cluster.take(MODIFIED, thing)
+    wire = k8s.all_events(cluster)
+    cluster.vanish("Pod", set(), SEEN)
+    wire += k8s.all_events(cluster)
+    body = json.dumps({"events": wire}, allow_nan=False).encode()
+    batch = decode(body, {"content-type": "application/json"}, now_us=SEEN, limits=Limits())
+    assert batch.refusals == ()
 
 
 def test_kinds_that_say_nothing_of_jobs_are_left_out() -> None:
