@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-_SIZE = {"width": 1360, "height": 1000}
+_SIZE: ViewportSize = {"width": 1360, "height": 1000}
 _ETT = "import sys; from ett_service.cli.main import main; sys.exit(main())"
 
 
