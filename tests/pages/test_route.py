@@ -30,6 +30,9 @@ def test_nothing_on_a_page_is_inline_or_from_elsewhere(site: Site, path: str) ->
     answer = site.reader().get(path)
     for name, text in HEADERS.items():
         assert answer.headers[name] == text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
     page = Document.of(answer, answer.status_code)
     for each in page.elements:
         assert "style" not in each.attributes, each
