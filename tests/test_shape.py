@@ -82,6 +82,7 @@ TESTED_IN = {
     "pages/files.py": "pages/test_route.py",
     "pages/fleet/changes.py": "pages/fleet/test_planning.py",
     "pages/fleet/checkpoints.py": "pages/fleet/test_planning.py",
+    "pages/fleet/quality.py": "pages/fleet/test_planning.py",
     "pages/fleet/what_if.py": "pages/fleet/test_planning.py",
     "pages/regressions/comparison.py": "pages/fleet/test_planning.py",
     "pages/fleet/course.py": "pages/fleet/test_overview.py",

@@ -42,7 +42,7 @@ NAVIGATION = (
     ("/changes", "Changes"),
     ("/checkpoints", "Checkpoints"),
     ("/what-if", "What if"),
-    ("/definitions", "Definitions"),
+    ("/quality", "Quality"),
 )
 OF_ADMINISTRATORS = (("/settings", "Settings"),)
 

@@ -29,7 +29,16 @@ FLEETS: dict[str, list[dict[str, Any]]] = {
     "a failure that was never saved": [{**START, "gpus": 8}, LOOP, FAILED],
     "a job that has ended": [START, LOOP, {**FAILED, "type": "job_ended"}],
 }
-PAGES = ("/", "/?window=1d&by=team", "/jobs", "/jobs/odd", "/checkpoints", "/what-if", "/changes")
+PAGES = (
+    "/",
+    "/?window=1d&by=team",
+    "/jobs",
+    "/jobs/odd",
+    "/checkpoints",
+    "/what-if",
+    "/changes",
+    "/quality",
+)
 
 
 @pytest.fixture(params=FLEETS)

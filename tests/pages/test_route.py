@@ -19,6 +19,7 @@ STARTS = (
     "/changes",
     "/checkpoints",
     "/what-if",
+    "/quality",
     "/settings",
     "/definitions",
     "/jobs/live-failed",

@@ -64,3 +64,16 @@ def test_two_sets_are_compared_as_by_the_api(site: Site) -> None:
 def test_a_comparison_that_cannot_be_read_says_why(site: Site) -> None:
     answer = site.reader().get("/compare?base=nonsense&with=model:x")
     assert "a dimension, a colon and a value" in Document.of(answer, 422).text_of("main")
+
+
+def test_what_is_missing_is_counted_as_by_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/quality"))
+    total = site.api().get("/v1/fleet/summary", params=WINDOW).json()["total"]
+    unattributed = percent(total["categories"]["unattributed"] / total["e2e_seconds"])
+    missing = total["jobs_without_accelerators"]
+    assert missing
+    assert page.text_of("h1") == (
+        f"{unattributed} of the time is under no phase; {missing} of {total['jobs']} jobs report "
+        "no accelerators."
+    )
+    assert "x 1.22" in cells(page)
