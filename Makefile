@@ -85,8 +85,9 @@ dashboards: setup ## Write the dashboards and the rules anew from their programs
 	$(BIN)/python -m dashboards.build
 	$(BIN)/ett rules --output dashboards/rules
 
-pictures: setup ## Draw the dashboards for the docs; look at what changed. This takes minutes.
+pictures: setup ## Draw the dashboards and the pages for the docs; look at what changed. This takes minutes.
 	$(BIN)/python -m dashboards.pictures
+	$(BIN)/python -m dashboards.pictures.pages
 
 golden: setup ## Compare with what was recorded; write its wording anew (DATA=1: its data, too).
 	$(BIN)/python -m tests.report.golden

@@ -45,6 +45,7 @@ class Server:
 
     url: str
     key: str
+    pages: str  #: signs a browser in, once
 
     @property
     def environment(self) -> dict[str, str]:
@@ -140,7 +141,7 @@ def served(folder: Path, days: int) -> Iterator[Server]:
         else:
             raise Trouble("the service did not start; the reason is above.\nTry: ett doctor")
         ready = json.loads(printed)
-        yield Server(ready["url"], ready["write_key"])
+        yield Server(ready["url"], ready["write_key"], ready["pages"])
     finally:
         process.terminate()
         process.communicate()
@@ -285,6 +286,7 @@ def stay(server: Server) -> None:
     print(f"\nThe service runs at {server.url}/docs until Ctrl-C. In another terminal:")
     print(f"  export ETT_URL={server.url} ETT_API_KEY={server.key}")
     print("  ett fleet --by team\n  ett explain --by team\n  ett regressions list\n  ett job copy")
+    print(f"\nThe fleet in a browser, signed in once:\n  {server.pages}")
     try:
         signal.pause()
     except KeyboardInterrupt:

@@ -100,7 +100,7 @@ def _row(ident: str, row: Row, top: float, across: Scale) -> Markup:
     if row.unsaved is not None:
         drawn.append(_unsaved(ident, row.unsaved, top, across))
     if row.ending and row.stretches:
-        drawn.append(_ending(row, across(row.stretches[-1].end_s), middle))
+        drawn.append(_ending(row, middle, across))
     return element("g", *drawn)
 
 
@@ -164,17 +164,17 @@ def _tail_pattern(ident: str) -> Markup:
     return element("defs", pattern)
 
 
-def _ending(row: Row, x: float, middle: float) -> Markup:
-    width = width_of(row.ending)
-    beside = x + 6 + width <= _WIDTH
+def _ending(row: Row, middle: float, across: Scale) -> Markup:
+    """Name the ending behind the row, or before it where there is no room behind."""
+    behind = across(row.stretches[-1].end_s) + 6
+    fits = behind + width_of(row.ending) <= _WIDTH
     text = label(
-        x + 6 if beside else x - 6,
+        behind if fits else across(row.stretches[0].start_s) - 6,
         middle,
         row.ending,
-        text_anchor=None if beside else "end",
+        text_anchor=None if fits else "end",
         font_weight="bold",
-        # Over a bar it would not be readable without a rim.
-        class_=None if beside else "ett-over",
+        class_="ett-over",
     )
     return element("g", element("title", words(row.told or row.ending)), text)
 

@@ -72,14 +72,15 @@ class Notice:
     def examples(self) -> tuple[tuple[str, int, str], ...]:
         """Up to two attempts that show it: job, number and link."""
         return tuple(
-            (job, number, self._address("jobs", job, "/attempts"))
+            (job, number, self._address("jobs", job))
             for job, number in self.attribution.examples[:MOST_EXAMPLES]
         )
 
-    def _address(self, kind: str, name: str, part: str = "") -> str:
+    def _address(self, kind: str, name: str) -> str:
+        """Return the address of a page."""
         if not self.public_url:
             return ""
-        path = f"/v1/{kind}/{_quoted(name)}{part}?project={_quoted(self.project)}"
+        path = f"/{kind}/{_quoted(name)}?project={_quoted(self.project)}"
         address = f"{self.public_url.rstrip('/')}{path}"
         return address if len(address) <= MOST_LINK else ""
 

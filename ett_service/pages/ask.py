@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlencode
 
+import msgspec
 from starlette.requests import Request
 from starlette.types import Message
 
@@ -137,7 +138,7 @@ class Ask:
 
 
 def _read(reply: Reply) -> Any:
-    body = json.loads(reply.body) if reply.body else None
+    body = msgspec.json.decode(reply.body) if reply.body else None
     if reply.status >= 400:  # noqa: PLR2004 -- where refusals begin
         raise Refusal(reply.status, body or {})
     return body

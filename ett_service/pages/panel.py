@@ -72,4 +72,5 @@ def counted(text: str, n: int) -> Cell:
     """Show a number that *n* values are behind; one of too few is faint and says so."""
     if n >= FEW:
         return Cell(text)
-    return Cell(f"{text} (n={n})", title="Too few values to compare.", is_faint=True)
+    shown = text if text == f"{n:,}" else f"{text} (n={n})"
+    return Cell(shown, title="Too few values to compare.", is_faint=True)

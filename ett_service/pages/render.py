@@ -42,7 +42,7 @@ NAVIGATION = (
     ("/changes", "Changes"),
     ("/checkpoints", "Checkpoints"),
     ("/what-if", "What if"),
-    ("/definitions", "Definitions"),
+    ("/quality", "Quality"),
 )
 OF_ADMINISTRATORS = (("/settings", "Settings"),)
 
@@ -114,13 +114,14 @@ def page(
     """Write a page for the browser that is signed in as *session*."""
     theme = request.cookies.get(THEME, "")
     query = f"?{request.url.query}" if request.url.query else ""
+    here = request.url.path + query if request.method == "GET" else "/"
     text = (
         _environment()
         .get_template(template)
         .render(
             session=session,
             theme=theme if theme in THEMES else "",
-            here=request.url.path + query,
+            here=here,
             path=request.url.path,
             navigation=NAVIGATION + _more(session),
             origin=f"{request.url.scheme}://{request.url.netloc}",

@@ -83,7 +83,7 @@ def refused(request: Request, status: int, problem: Any) -> Response:
         status=status,
         title=problem.get("title") or "Refused",
         sentence=problem.get("detail") or _SENTENCES.get(status, ""),
-        faults=problem.get("errors") or (),
+        faults=() if problem.get("detail") else problem.get("errors") or (),
     )
 
 

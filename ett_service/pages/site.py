@@ -1,7 +1,7 @@
 """All pages."""
 
 from ett_service.pages import files, sign_in
-from ett_service.pages.fleet import changes, checkpoints, overview, what_if
+from ett_service.pages.fleet import changes, checkpoints, overview, quality, what_if
 from ett_service.pages.jobs import job, listing
 from ett_service.pages.record import first_key, settings
 from ett_service.pages.regressions import comparison, finding
@@ -20,5 +20,6 @@ ROUTERS = (
     changes.ROUTER,
     checkpoints.ROUTER,
     what_if.ROUTER,
+    quality.ROUTER,
     settings.ROUTER,
 )

@@ -41,6 +41,14 @@ def test_an_ending_is_named_and_read_aloud() -> None:
     assert read(picture).findtext(f"{SVG}desc") == "0: failed: 1h 00m, failed, user, oom."
 
 
+def test_an_ending_without_room_behind_its_row_stands_before_it() -> None:
+    late = Row("1", [Stretch(HOUR, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
+    (bar, *_) = rects(drawn(late))
+    (ending,) = [text for text in read(drawn(late)).iter(f"{SVG}text") if text.text == "✕ oom"]
+    assert ending.attrib["text-anchor"] == "end"
+    assert float(ending.attrib["x"]) < float(bar["x"])
+
+
 def test_names_lead_to_their_attempt() -> None:
     root = read(drawn(FAILED, GOING_ON))
     assert [link.attrib["href"] for link in root.iter(f"{SVG}a")] == ["#attempt-0"]

@@ -71,7 +71,7 @@ def test_a_message_says_all_five_things_and_two_examples(kind: str) -> None:
         "run-42, attempt 3",
         "run-57, attempt 1",
         "ett regressions explain 01JCXK7V4W",
-        "https://ett.example/v1/regressions/01JCXK7V4W?project=research",
+        "https://ett.example/regressions/01JCXK7V4W?project=research",
     ):
         assert part in text, part
     assert "run-58" not in text

@@ -37,10 +37,10 @@ def test_what_is_no_notice_is_refused(text: str) -> None:
 
 
 def test_links_lead_to_the_server_that_people_reach() -> None:
-    assert NOTICE.link == "https://ett.example/v1/regressions/01JCXK7V4W?project=research"
+    assert NOTICE.link == "https://ett.example/regressions/01JCXK7V4W?project=research"
     assert NOTICE.examples == (
-        ("run-42", 3, "https://ett.example/v1/jobs/run-42/attempts?project=research"),
-        ("run-57", 1, "https://ett.example/v1/jobs/run-57/attempts?project=research"),
+        ("run-42", 3, "https://ett.example/jobs/run-42?project=research"),
+        ("run-57", 1, "https://ett.example/jobs/run-57?project=research"),
     )
 
 
@@ -53,6 +53,6 @@ def test_without_an_address_of_the_server_there_are_no_links() -> None:
 def test_a_link_holds_any_name_and_one_that_grows_too_long_is_left_out() -> None:
     odd, endless = named("a/b?c#d é"), named("界" * 200)
     assert odd.examples[0][2].endswith(
-        "/jobs/a%2Fb%3Fc%23d%20%C3%A9/attempts?project=a%2Fb%3Fc%23d%20%C3%A9"
+        "/jobs/a%2Fb%3Fc%23d%20%C3%A9?project=a%2Fb%3Fc%23d%20%C3%A9"
     )
     assert endless.examples[0][2] == ""

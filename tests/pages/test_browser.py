@@ -17,12 +17,13 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromiu
 
 PAGES = (
     "/",
-    "/?by=team&window=28d",
     "/jobs?q=live",
     "/jobs/live-failed",
     "/jobs/live-running",
     "/regressions",
-    "/definitions",
+    "/what-if",
+    "/checkpoints",
+    "/settings",
     f"/jobs/{quote(HOSTILE, safe='')}",
 )
 DARK = ("/", "/jobs/live-failed")
@@ -144,6 +145,18 @@ def test_dark_stays_chosen(visit: Visit) -> None:
     page.click("button[value=dark]")
     page.goto("/jobs")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+
+
+def test_a_slider_answers_in_the_page_and_in_its_address(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/what-if?launcher_init=5")
+    before = page.locator("h1").inner_text()
+    page.evaluate("document.body.dataset.stays = 'yes'")
+    page.locator("input[name=launcher_init]").fill("80")
+    page.locator("td, th", has_text="cut launcher_init by 80 %").first.wait_for()
+    assert page.locator("h1").inner_text() != before
+    assert "launcher_init=80" in page.url
+    assert page.locator("body[data-stays]").count() == 1, "it was not loaded anew"
 
 
 def test_a_running_job_moves_by_itself(visit: Visit) -> None:

@@ -11,7 +11,19 @@ from tests.builders.servers.site import Document, Site
 from tests.pages.conftest import HACK, HOSTILE
 
 _MOST_PAGES = 60
-STARTS = ("/", "/jobs", "/regressions", "/definitions", "/jobs/live-failed", "/?by=team&window=28d")
+STARTS = (
+    "/",
+    "/jobs",
+    "/regressions",
+    "/compare?base=model:llm-slow&with=model:llm-live",
+    "/changes",
+    "/checkpoints",
+    "/what-if",
+    "/quality",
+    "/settings",
+    "/definitions",
+    "/jobs/live-failed",
+)
 
 
 @pytest.mark.parametrize("path", [*STARTS, "/sign-in", "/jobs/nope", "/?window=x", "/jobs?state=x"])
@@ -19,6 +31,9 @@ def test_nothing_on_a_page_is_inline_or_from_elsewhere(site: Site, path: str) ->
     answer = site.reader().get(path)
     for name, text in HEADERS.items():
         assert answer.headers[name] == text
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
     page = Document.of(answer, answer.status_code)
     for each in page.elements:
         assert "style" not in each.attributes, each
@@ -83,7 +98,9 @@ def test_ids_of_a_page_are_its_own(site: Site) -> None:
 
 def test_a_refusal_says_what_may_be_sent(site: Site) -> None:
     page = Document.of(site.reader().get("/?window=fortnight"), 422)
-    assert "1d, 7d, 28d, 90d" in page.text_of("li")
+    assert "It may be 1d, 7d, 28d, 90d." in page.text_of("main")
+    page = Document.of(site.reader().get("/jobs?state=lost"), 422)
+    assert "/query/state" in page.text_of("li")
 
 
 def test_the_choice_of_dark_stays_in_the_browser(site: Site) -> None:

@@ -45,6 +45,7 @@ class Demo:
         """Return what a program needs to go on from here."""
         return {
             "url": self.server.url,
+            "pages": self.server.link,
             "read_key": self.read_key,
             "write_key": self.write_key,
             "directory": str(self.server.folder),

@@ -66,9 +66,15 @@ def _spread(values: Answer) -> str:
 
 
 def _moved(member: str, now: Answer, before: Answer) -> str:
-    if not (now["jobs"] and before["jobs"] and now["weighted_seconds"]):
-        return ""
-    return points(now[member] - before[member])
+    new, old = _ratio(member, now), _ratio(member, before)
+    return "" if new is None or old is None else points(new - old)
+
+
+def _ratio(member: str, total: Answer) -> float | None:
+    """Return a ratio; None where there was nothing to divide by."""
+    whole = "weighted_seconds" if member == "ett_ratio" else "jobs"
+    ratio: float | None = total[member] if total[whole] else None
+    return ratio
 
 
 def target_bridge(gathered: Gathered) -> Panel:
@@ -323,8 +329,8 @@ def comparison(gathered: Gathered, economy: Economy) -> Panel:
     rows: list[tuple[str, ...]] = [
         (
             name,
-            percent(now[member] if now["weighted_seconds"] else None),
-            percent(before[member] if before["jobs"] else None),
+            percent(_ratio(member, now)),
+            percent(_ratio(member, before)),
             _moved(member, now, before) or "-",
         )
         for name, member in _COMPARED

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,7 +14,7 @@ from ett_service.pages.fleet import course, losses
 from ett_service.pages.panel import Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
-from ett_service.pages.sessions import state_of
+from ett_service.pages.sessions import Session, state_of
 from ett_service.pages.window import WINDOWS, View, view_of
 from ett_service.report.headline import course_of
 
@@ -86,6 +87,22 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
     gathered = losses.Gathered(
         view, now, before, change, jobs, regressions["regressions"], questions.now
     )
+    # Drawing takes tens of milliseconds, in which the loop would take no request.
+    return await run_in_threadpool(
+        _drawn, request, session, gathered, questions, trend=trend, markers=markers
+    )
+
+
+def _drawn(
+    request: Request,
+    session: Session,
+    gathered: losses.Gathered,
+    questions: Questions,
+    *,
+    trend: Answer,
+    markers: Answer,
+) -> Response:
+    view, now, before = gathered.view, gathered.now, gathered.before
     return page(
         request,
         "fleet.html",
@@ -93,7 +110,7 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
         view=view,
         total=now["total"],
         as_of=now["as_of"],
-        sentence=course_of(now["total"], before["total"], change, against=view.earlier),
+        sentence=course_of(now["total"], before["total"], gathered.change, against=view.earlier),
         is_provisional=view.to_us > now_of(request),
         facts=course.facts(now["total"], before["total"]),
         columns=_columns(gathered, questions, trend, markers, request),

@@ -28,7 +28,7 @@ def test_a_header_is_cut_to_150_characters_beside_an_escape() -> None:
 
 def test_a_bar_in_a_name_does_not_end_an_address() -> None:
     examples = render(named("a|b"), SLACK, 100)["blocks"][6]["text"]["text"]
-    assert "/jobs/a%7Cb/attempts?project=a%7Cb|a¦b, attempt 1>" in examples
+    assert "/jobs/a%7Cb?project=a%7Cb|a¦b, attempt 1>" in examples
 
 
 def test_a_test_says_that_it_is_one() -> None:

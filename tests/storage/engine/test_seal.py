@@ -89,3 +89,12 @@ def test_a_link_in_place_of_the_key_is_not_followed(tmp_path: Path) -> None:
     key_file(tmp_path / "ett.db").symlink_to(elsewhere)
     with pytest.raises(NoSecretKey, match="cannot be opened"):
         Keyring("", _sqlite(tmp_path)).seal("a")
+
+
+def test_what_is_sealed_for_one_purpose_is_closed_to_another(tmp_path: Path) -> None:
+    for secret_key, url in ((FORMER, ""), ("", f"sqlite:///{tmp_path / 'ett.db'}")):
+        sealed = Keyring(secret_key, url).seal("text")
+        session = Keyring(secret_key, url, purpose=b"sessions")
+        assert session.unseal(session.seal("other")) == "other"
+        with pytest.raises(CannotUnseal):
+            session.unseal(sealed)

@@ -1,0 +1,79 @@
+"""Checkpoints, what-if, changes and comparisons show what the API answers."""
+
+from ett_service.charts.units import duration, percent, points, value
+from tests.builders.servers.site import Document, Site
+
+WINDOW = {"from": "2026-03-02T06:00:00Z", "to": "2026-03-09T06:00:00Z"}
+
+
+def cells(page: Document) -> list[str]:
+    return [each.text.strip() for each in page.elements if each.tag in {"td", "th"}]
+
+
+def strong(page: Document) -> list[str]:
+    return [each.text.strip() for each in page.all("strong")]
+
+
+def test_checkpoints_are_advised_as_by_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/checkpoints"))
+    total = site.api().get("/v1/fleet/checkpoint-advice", params=WINDOW).json()["total"]
+    assert duration(total["save_seconds"]["value"]) in strong(page)
+    assert duration(total["mtbf_seconds"]["value"]) in strong(page)
+    assert percent(total["best"]["wasted_ratio"]) in strong(page)
+    assert percent(total["curve"][0]["wasted_ratio"]) in cells(page)
+
+
+def test_what_a_cut_gains_is_what_the_api_says(site: Site) -> None:
+    page = Document.of(site.reader().get("/what-if?launcher_init=40&stalled=100"))
+    scenarios = ["cut launcher_init by 40 %", "cut stalled by 100 %"]
+    query = {**WINDOW, "scenario": scenarios}
+    answer = site.api().get("/v1/what-if", params=query).json()
+    gain = answer["together"]
+    assert page.text_of("h1") == (
+        f"Together {points(gain['points'] / 100)}: ETT {percent(answer['before']['ett_ratio'])} "
+        f"would have been {percent(gain['ett_ratio'])}."
+    )
+    assert set(scenarios) <= set(cells(page))
+
+
+def test_with_nothing_cut_nothing_is_gained(site: Site) -> None:
+    page = Document.of(site.reader().get("/what-if?infra=0"))
+    assert page.text_of("h1") == "Nothing is cut: move a slider."
+
+
+def test_a_marker_shows_what_went_with_it(site: Site) -> None:
+    page = Document.of(site.reader().get("/changes?window=28d"))
+    (change,) = (
+        site.api()
+        .get("/v1/fleet/changes", params={"from": "2026-02-09T06:00:00Z", "to": WINDOW["to"]})
+        .json()["changes"]
+    )
+    assert duration(change["effects"][0]["before"]["mean_seconds"]) in cells(page)
+
+
+def test_two_sets_are_compared_as_by_the_api(site: Site) -> None:
+    query = {"base": "model:llm-slow", "with": "model:llm-live"}
+    page = Document.of(site.reader().get("/compare", params=query))
+    answer = site.api().get("/v1/regressions/compare", params=query).json()
+    first = answer["compared"][0]
+    shown = f"{value(first['unit'], first['base']['value'])} (n={first['base']['n']})"
+    assert first["figure"] in cells(page)
+    assert shown in cells(page)
+
+
+def test_a_comparison_that_cannot_be_read_says_why(site: Site) -> None:
+    answer = site.reader().get("/compare?base=nonsense&with=model:x")
+    assert "a dimension, a colon and a value" in Document.of(answer, 422).text_of("main")
+
+
+def test_what_is_missing_is_counted_as_by_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/quality"))
+    total = site.api().get("/v1/fleet/summary", params=WINDOW).json()["total"]
+    unattributed = percent(total["categories"]["unattributed"] / total["e2e_seconds"])
+    missing = total["jobs_without_accelerators"]
+    assert missing
+    assert page.text_of("h1") == (
+        f"{unattributed} of the time is under no phase; {missing} of {total['jobs']} jobs report "
+        "no accelerators."
+    )
+    assert "x 1.22" in cells(page)

@@ -1,0 +1,40 @@
+"""Settings are for administrators; others are not told that they exist."""
+
+from ett_service.storage.record.keys import PREFIX_LENGTH
+from tests.builders.servers.site import Document, Site
+
+
+def test_a_reader_sees_no_settings(site: Site) -> None:
+    browser = site.reader(site.key(["read", "fleet"]))
+    assert "/settings" not in Document.of(browser.get("/definitions")).links
+    assert browser.get("/settings").status_code == 404
+    token = Document.of(browser.get("/definitions")).form_token
+    form = {"token": token, "project": "x", "name": "x", "scopes": "admin"}
+    assert browser.post("/settings/keys", data=form).status_code == 404
+
+
+def test_a_key_is_made_shown_once_and_revoked(site: Site) -> None:
+    browser = site.reader()
+    form = {
+        "token": Document.of(browser.get("/settings")).form_token,
+        "project": "research",
+        "name": "<i>new",
+        "scopes": "write read",
+    }
+    made = Document.of(browser.post("/settings/keys", data=form))
+    key = made.all("code")[0].text
+    assert site.reader(key).get("/definitions").status_code == 200
+    prefix = key[:PREFIX_LENGTH]
+    page = Document.of(browser.get("/settings"))
+    assert key not in page.text_of("main")
+    assert prefix in page.text_of("main")
+    answer = browser.post(f"/settings/keys/{prefix}/revoke", data={"token": form["token"]})
+    assert answer.status_code == 303
+    assert site.api().get("/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code == 401
+
+
+def test_a_test_message_that_cannot_be_sent_is_refused(site: Site) -> None:
+    browser = site.reader()
+    token = Document.of(browser.get("/settings")).form_token
+    answer = browser.post("/settings/receivers/none/test", data={"token": token})
+    assert answer.status_code == 404

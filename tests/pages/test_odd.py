@@ -1,0 +1,63 @@
+"""Whatever was recorded, and however little of it, every page can be shown."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ett_service.storage.engine.store import open_store
+from tests.builders.clock import instant as us_of
+from tests.builders.servers.site import Site, served
+from tests.golden.fleet import NOW, instant
+
+AT, LATER = instant(NOW - timedelta(hours=3)), instant(NOW - timedelta(hours=1))
+START = {"type": "attempt_started", "at": AT}
+LOOP = {"type": "phase_started", "phase": "train_loop", "at": AT}
+SAVE = {"type": "checkpoint_saved", "step": 1, "at": LATER}
+FAILED = {"type": "attempt_ended", "outcome": "failed", "at": LATER}
+
+FLEETS: dict[str, list[dict[str, Any]]] = {
+    "a job that only queues": [{"type": "phase_started", "phase": "queued", "at": AT}],
+    "a heartbeat": [{"type": "heartbeat", "at": LATER}],
+    "a save without a loop": [START, SAVE],
+    "a loop without accelerators": [START, LOOP, FAILED],
+    "an empty attempt": [{**START, "gpus": 8}, {**FAILED, "at": AT}],
+    "a failure that was never saved": [{**START, "gpus": 8}, LOOP, FAILED],
+    "a job that has ended": [START, LOOP, {**FAILED, "type": "job_ended"}],
+}
+PAGES = (
+    "/",
+    "/?window=1d&by=team",
+    "/jobs",
+    "/jobs/odd",
+    "/checkpoints",
+    "/what-if",
+    "/changes",
+    "/quality",
+)
+
+
+@pytest.fixture(params=FLEETS)
+def odd_site(
+    request: pytest.FixtureRequest, _migrated_sqlite: Path, tmp_path: Path
+) -> Iterator[Site]:
+    """Return the site of a fleet that has hardly anything."""
+    path = tmp_path / "ett.db"
+    shutil.copyfile(_migrated_sqlite, path)
+    with (
+        closing(open_store(f"sqlite:///{path}")) as store,
+        served(store, us_of(instant(NOW))) as running,
+    ):
+        events = FLEETS[request.param]
+        running.ingest([{"job": "odd", "attempt": 0} | event for event in events])
+        yield running
+
+
+def test_every_page_can_be_shown(odd_site: Site) -> None:
+    browser = odd_site.reader()
+    answers = {path: browser.get(path).status_code for path in PAGES}
+    assert answers == dict.fromkeys(PAGES, 200)
