@@ -28,7 +28,7 @@ def _timezone(parser: ArgumentParser) -> None:
         dest="zone",
         type=_zone,
         metavar="NAME",
-        help=f"zone of times that name none, such as Europe/Paris; {_LOCAL} is that of this machine "
+        help=f"zone of times that name none, such as Europe/Paris; {_LOCAL}: of this machine "
         f"(default: {_LOCAL} for sacct, else UTC with a note)",
     )
 
