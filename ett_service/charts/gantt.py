@@ -22,9 +22,9 @@ from ett_service.charts.svg import (
 from ett_service.charts.units import duration
 from ett_service.core.words import Category
 
-_WIDTH = 960.0
+_WIDTH = 1240.0
 _ROW, _BAR = 26.0, 16.0
-_LEFT, _RIGHT = 150.0, 952.0
+_LEFT, _RIGHT = 130.0, 1232.0
 _TOP = 4.0
 _THINNEST = 0.6
 _NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands

@@ -41,23 +41,22 @@ PAGES = (
 )
 
 
-@pytest.fixture(params=FLEETS)
-def odd_site(
-    request: pytest.FixtureRequest, _migrated_sqlite: Path, tmp_path: Path
-) -> Iterator[Site]:
-    """Return the site of a fleet that has hardly anything."""
-    path = tmp_path / "ett.db"
+@pytest.fixture(scope="module")
+def odd_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Return the site of fleets that have hardly anything, each in a project of its own."""
+    path = tmp_path_factory.mktemp("odd-pages") / "ett.db"
     shutil.copyfile(_migrated_sqlite, path)
     with (
         closing(open_store(f"sqlite:///{path}")) as store,
         served(store, us_of(instant(NOW))) as running,
     ):
-        events = FLEETS[request.param]
-        running.ingest([{"job": "odd", "attempt": 0} | event for event in events])
         yield running
 
 
-def test_every_page_can_be_shown(odd_site: Site) -> None:
-    browser = odd_site.reader()
+@pytest.mark.parametrize("name", FLEETS)
+def test_every_page_can_be_shown(odd_site: Site, name: str) -> None:
+    key = odd_site.key(["write", "read"], project=name)
+    odd_site.ingest([{"job": "odd", "attempt": 0} | event for event in FLEETS[name]], key)
+    browser = odd_site.reader(key)
     answers = {path: browser.get(path).status_code for path in PAGES}
     assert answers == dict.fromkeys(PAGES, 200)

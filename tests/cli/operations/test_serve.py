@@ -1,10 +1,12 @@
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from httpx2 import Client
 
 from ett_service.cli.main import main
 from ett_service.client.sending.transport import request
@@ -24,6 +26,38 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
         keys.append(process.out.strip())
     assert keys[0].startswith("ett_")
     assert keys[1] == ""
+
+
+def _link(process: Running) -> str:
+    (link,) = wait_for(lambda: re.findall(r"Open (http://\S+) in", process.err))
+    return str(link)
+
+
+def test_on_loopback_the_log_has_a_link_whose_session_outlives_the_server(tmp_path: Path) -> None:
+    port, cookie = "0", ""
+    for _ in range(2):
+        process = Running("serve", "--port", port, folder=tmp_path, environment=bare_environment())
+        url, _, path = _link(process).partition("/sign-in")
+        with Client(base_url=url) as browser:
+            if not cookie:
+                cookie = browser.get(f"/sign-in{path}").headers["set-cookie"].partition(";")[0]
+                assert browser.get(f"/sign-in{path}", headers={"Cookie": ""}).status_code == 403
+            assert browser.get("/definitions", headers={"Cookie": cookie}).status_code == 200
+            # It is open when the server is asked to end.
+            stream = browser.send(
+                browser.build_request("GET", "/live", headers={"Cookie": cookie}), stream=True
+            )
+            assert process.stop() == 0
+            stream.close()
+        port = url.rpartition(":")[2]
+
+
+def test_on_a_network_the_log_has_no_link(tmp_path: Path) -> None:
+    arguments = ("serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 -- what is tried
+    process = Running(*arguments, folder=tmp_path, environment=bare_environment())
+    address(process)
+    assert process.stop() == 0
+    assert "sign-in" not in process.err
 
 
 def test_the_server_listens_on_loopback_by_default(served: Server) -> None:
