@@ -77,7 +77,7 @@ class Accounts:
 
     def _database(self) -> list[str]:
         root, data = self.mariadbd.parents[1], self.folder / "mariadb"
-        install = needed("mariadb-install-db", "mariadb-server")
+        install = needed("mariadb-install-db", "mariadb-server-core")
         options = ["--no-defaults", f"--basedir={root}", f"--datadir={data}", "--user=root"]
         made = [install, *options, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(made, check=True, capture_output=True)
