@@ -78,6 +78,7 @@ class Accounts:
     def _database(self) -> list[str]:
         root, data = self.mariadbd.parents[1], self.folder / "mariadb"
         install = needed("mariadb-install-db", "mariadb-server-core")
+        needed("my_print_defaults", "mariadb-client-core")  # which it runs
         options = ["--no-defaults", f"--basedir={root}", f"--datadir={data}", "--user=root"]
         made = [install, *options, "--auth-root-authentication-method=normal", "--skip-test-db"]
         subprocess.run(made, check=True, capture_output=True)
