@@ -108,7 +108,17 @@ THAT_WRITE = (
 )
 """Each follows from those before it; as JSON alone."""
 
+_IMPORTS = (
+    "csv", "dlrover", "goodput", "k8s", "log", "megatron", "mlflow", "nvrx", "one-logger", "otlp",
+    "parquet", "sacct", "torch-trace", "torchelastic", "wandb",
+)  # fmt: skip
+
 NOT_RUN = {
+    "audit": "it asks no service",
+    **dict.fromkeys([f"import {each}" for each in _IMPORTS], "as MLPerf, which is recorded"),
+    "mcp": "it speaks a protocol of its own",
+    "watch kubernetes": "it needs a cluster",
+    "watch slurm": "likewise",
     "bench changepoints": "it measures detectors, and takes minutes",
     "bench detect": "likewise",
     "demo": "it makes the fleet; recorded as such",

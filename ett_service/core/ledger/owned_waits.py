@@ -189,11 +189,11 @@ def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Sequence[OwnedWa
 
 
 def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
-    """Return the microseconds of *waits* by owner; one without any is absent."""
+    """Return the microseconds of *waits* by owner, in their order; one without any is absent."""
     sums: dict[Owner, int] = {}
     for start, end, _, _, owner in waits:
         sums[owner] = sums.get(owner, 0) + end - start
-    return sums
+    return {owner: sums[owner] for owner in Owner if owner in sums}
 
 
 def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
