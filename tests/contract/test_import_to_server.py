@@ -63,7 +63,7 @@ def test_logs_of_trainers_are_answered_as_their_references_say(
 ) -> None:
     trace = corpus / "torch_samples" / "torch_trace_fwd_bwd_recompile.trimmed.log"
     outputs = corpus / "megatron_out"
-    with served.project("trainers") as service:
+    with served.project("trainer-logs") as service:
         environment = bare_environment() | {"ETT_URL": service.url, "ETT_API_KEY": service.key}
         for arguments in (
             ["torch-trace", str(trace), "--job", "compiles"],
