@@ -5,11 +5,10 @@ mapping needs, and it has none for what comes from other projects.
 """
 
 import json
-import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
+from random import Random
 from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
@@ -187,10 +186,16 @@ class KindStream:
         self._version = ""
         self._is_absent = False
         self._was_listed = Event()
+        self._is_stopping = Event()
+        self._chance = Random()  # noqa: S311 -- no secret
 
     def start(self) -> None:
-        """List and follow the kind in a thread of its own, as long as the process lives."""
+        """List and follow the kind in a thread of its own, until it is stopped."""
         Thread(target=self._until_stopped, name=f"watch {self._kind.plural}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Follow no longer than to the next change, or to the end of the connection."""
+        self._is_stopping.set()
 
     def wait(self, patience_s: float) -> bool:
         """Wait until all objects were listed once, or the kind is known to be absent."""
@@ -204,7 +209,7 @@ class KindStream:
             self._was_listed.set()
 
     def _run(self) -> None:
-        while True:
+        while not self._is_stopping.is_set():
             try:
                 self._follow()
             except Expired:
@@ -212,20 +217,20 @@ class KindStream:
                 continue
             except Absent:
                 self._note_absent()
-                time.sleep(_ABSENT_PAUSE_S)
+                self._is_stopping.wait(_ABSENT_PAUSE_S)
                 continue
             except ApiException as error:
                 self._note_refusal(error)
             except (HTTPError, OSError, ValueError, KeyError, TypeError) as error:
                 self.trouble = f"Kubernetes does not answer for {self._kind.plural}: {error}"[:300]
-            time.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
+            self._is_stopping.wait(self._pause_s * self._chance.uniform(0.5, 1.0))
             self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
 
     def _follow(self) -> None:
         if not self._version:
             self._path = self._api.path(self._kind)
             self._list()
-        while True:
+        while not self._is_stopping.is_set():
             whole = self._kind.is_whole
             for change in self._api.changes(self._path, self._version, is_whole=whole):
                 self._take(change)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import pytest
 from kubernetes import client
@@ -21,6 +22,8 @@ LLM = k8s.uid("llm")
 class Watch:
     """A watcher's source on a server, and what it said."""
 
+    streams: ClassVar[list[KindStream]] = []  #: of all that were made
+
     def __init__(self, server: ApiServer, token: str = TOKEN) -> None:
         self.said: list[str] = []
         configuration = client.Configuration(
@@ -30,6 +33,7 @@ class Watch:
         self.feed = Feed(Cluster())
         streams = [KindStream(api, kind, self.feed, self.said.append, 0.01) for kind in KINDS]
         self.source = Kubernetes(self.feed, streams, say=self.said.append)
+        self.streams += streams
 
     def events(self) -> list[tuple[str, str]]:
         """Type, and phase or outcome, of all that is known."""
@@ -49,6 +53,8 @@ class Watch:
 def server() -> Iterator[ApiServer]:
     with api_server() as state:
         yield state
+        while Watch.streams:
+            Watch.streams.pop().stop()
 
 
 def eventually(holds: Callable[[], bool]) -> None:
