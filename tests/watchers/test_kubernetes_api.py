@@ -33,7 +33,7 @@ class Watch:
         self.feed = Feed(Cluster())
         streams = [KindStream(api, kind, self.feed, self.said.append, 0.01) for kind in KINDS]
         self.source = Kubernetes(self.feed, streams, say=self.said.append)
-        self.streams += streams
+        self.streams.extend(streams)
 
     def events(self) -> list[tuple[str, str]]:
         """Type, and phase or outcome, of all that is known."""
