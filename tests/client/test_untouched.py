@@ -61,9 +61,10 @@ def test_every_stage_of_an_untouched_trainer_is_reported(
     runs: tuple[str, Events, Events],
 ) -> None:
     _, first, second = runs
-    # Whether an upload is waited for depends on the disk.
-    waited = ("checkpoint_blocking", "wait_for_upload")
-    assert stages(of_rank(first, 0)) - {waited} == {
+    # Whether an upload is waited for depends on the disk; and the call of any backend is AOT
+    # dispatch to torch, if it takes long enough.
+    some_times = {("checkpoint_blocking", "wait_for_upload"), ("pt2_compile", "aot_dispatch")}
+    assert stages(of_rank(first, 0)) - some_times == {
         ("launcher_init", None),
         ("launcher_init", "rendezvous"),
         ("launcher_init", "imports"),

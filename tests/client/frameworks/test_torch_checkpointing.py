@@ -38,9 +38,9 @@ def test_what_blocks_a_trainer_is_told_from_what_does_not(tmp_path: Path) -> Non
         event.get("stage") for event in events
         if event.get("phase") == "checkpoint_blocking" and event["type"] != "phase_ended"
     ]  # fmt: skip
-    assert blocked == [
-        None, "staging", None, "staging", "wait_for_previous", None, "wait_for_upload",
-        None, "save",
+    assert "wait_for_previous" in blocked  # on a slow disk the first save waits, too
+    assert [stage for stage in blocked if stage != "wait_for_previous"] == [
+        None, "staging", None, "staging", None, "wait_for_upload", None, "save",
     ]  # fmt: skip
     assert "checkpoint_restore" in {event.get("stage") for event in events}
     hooks = [e["attributes"]["hooks"] for e in events if e["type"] == "heartbeat"][-1]
