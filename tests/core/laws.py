@@ -105,10 +105,11 @@ def check_waits(ledger: JobLedger) -> None:
     assert all(wait.start_at < wait.end_at for wait in waits)
     assert all(before.end_at <= after.start_at for before, after in pairwise(waits))
     periods, parts = _by("period", ledger.segments), _by("part", waits)
-    assert parts[WaitPart.QUEUE] == ledger.queue_wait_us
     for period, part in PARTS.items():
         assert parts[part] == periods[period]
-    assert _by("part", ledger.wait_shares) == parts
+    queues = [sum(run.queue_owners_us.values()) for run in ledger.runs]
+    assert queues == [run.queue_wait_us for run in ledger.runs]
+    assert _by("part", ledger.wait_shares) == parts + Counter({WaitPart.QUEUE: sum(queues)})
     if all(run.time_to_start_us is not None for run in ledger.runs):
         assert parts[WaitPart.STARTING] == (ledger.time_to_start_us or 0)
     for recovery in ledger.recoveries:

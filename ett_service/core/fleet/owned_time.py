@@ -154,8 +154,7 @@ def waits_by_hour(
     sums: defaultdict[tuple[int, int, bool, Owner], int] = defaultdict(int)
     first = max(0, bisect_left(ledger.owned_waits, (since,)) - 1)
     for start, end, _, number, owner in ledger.owned_waits[first:]:
-        if number is None:
-            continue
+        assert number is not None  # the queue is not among them
         for at, until in frame.cuts(max(start, since), end):
             sums[at - at % HOUR_US, number, frame.excluded(at), owner] += until - at
     return sums

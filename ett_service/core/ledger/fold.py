@@ -41,7 +41,7 @@ from ett_service.core.ledger.lifetimes import (
     follows_clock,
     split_into_runs,
 )
-from ett_service.core.ledger.owned_waits import OwnedWaits, wait_shares
+from ett_service.core.ledger.owned_waits import OwnedWaits, RunWaits, wait_shares
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -56,7 +56,6 @@ from ett_service.core.ledger.results import (
 from ett_service.core.ledger.run_results import References, run_ledgers
 from ett_service.core.ledger.spans import NEVER
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
-from ett_service.core.owners import OwnedWait
 from ett_service.core.words import Category, JobState, Outcome
 
 T = TypeVar("T")
@@ -148,12 +147,12 @@ class JobFold:
             self._owned_waits.cut(run, between, self._attempts.last_sign_at)
             for run, between in zip(runs, waits_of, strict=True)
         ]
-        job_waits, owned_waits = _joined(waits_of), _joined(owned_waits_of)
+        job_waits = _joined(waits_of)
+        queues = [of_run.queue for of_run in owned_waits_of]
+        owned_waits = _joined(of_run.inside for of_run in owned_waits_of)
         job_shares = shares(parts, job_waits, gpus)
         job_work = _joined(self._work_done(run) for run in runs)
-        ledgers = run_ledgers(
-            runs, attempts, references, owned_waits_of, self._attempts.last_sign_at
-        )
+        ledgers = run_ledgers(runs, attempts, references, queues, self._attempts.last_sign_at)
         begun = [run for run in ledgers if run.started_at is not None]
         starts = [run.time_to_start_us for run in ledgers if run.time_to_start_us is not None]
         return JobLedger(
@@ -184,7 +183,7 @@ class JobFold:
             produced=produced(job_work),
             waits=job_waits,
             owned_waits=owned_waits,
-            wait_shares=wait_shares(owned_waits, gpus),
+            wait_shares=wait_shares(chain(*queues, owned_waits), gpus),
             work=job_work,
             checkpoints=self._checkpoints(lives),
             runs=ledgers,
@@ -281,7 +280,7 @@ class JobFold:
         return _joined(self._checkpoints_of.get(life.events.key, ()) for life in lives)
 
     def _recoveries_of(
-        self, runs: Sequence[RunSegments], owned_waits_of: Sequence[Sequence[OwnedWait]]
+        self, runs: Sequence[RunSegments], owned_waits_of: Sequence[RunWaits]
     ) -> tuple[Recovery, ...]:
         """Return the recoveries; parts of those before the first change are not summed again."""
         change = self.changed_from
@@ -291,8 +290,8 @@ class JobFold:
             if change is not None and recovery.end_at < change
         }
         self._recoveries = _joined(
-            recoveries(run, unchanged, owned_waits)
-            for run, owned_waits in zip(runs, owned_waits_of, strict=True)
+            recoveries(run, unchanged, of_run.inside)
+            for run, of_run in zip(runs, owned_waits_of, strict=True)
         )
         return self._recoveries
 

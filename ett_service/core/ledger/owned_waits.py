@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import itemgetter
+from typing import NamedTuple
 
 from ett_service.core.intervals import LARGEST_STORED, Interval
 from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey
@@ -29,22 +30,27 @@ Staging = Sequence[tuple[int, int, str]]
 """``(start, end, stage)``: disjoint, in order; the stage is empty where none was open."""
 
 
+class RunWaits(NamedTuple):
+    """The waits of a run, each in order and without overlap."""
+
+    queue: tuple[OwnedWait, ...]  #: before its first instant: an earlier run may still go on
+    inside: tuple[OwnedWait, ...]
+
+
 class OwnedWaits:
     """The waits of a job's runs; those inside an attempt are cut anew only where it changed."""
 
     def __init__(self) -> None:
         self._inside: dict[AttemptKey, tuple[object, list[OwnedWait]]] = {}
 
-    def cut(
-        self, run: RunSegments, between: Iterable[Wait], last_sign_at: int
-    ) -> tuple[OwnedWait, ...]:
-        """Return a run's waits in order; *between* are those between its attempts."""
+    def cut(self, run: RunSegments, between: Iterable[Wait], last_sign_at: int) -> RunWaits:
+        """Return a run's waits; *between* are those between its attempts."""
         queue = _queue(run.lifetimes, last_sign_at)
-        waits = [*_before(run.first, queue), *_between(run.lifetimes, between, queue)]
+        waits = [*_between(run.lifetimes, between, queue)]
         for part in run.parts:
             waits += self._of_attempt(part)
         waits.sort(key=itemgetter(0))
-        return tuple(waits)
+        return RunWaits(tuple(_before(run.first, queue)), tuple(waits))
 
     def _of_attempt(self, part: AttemptPart) -> list[OwnedWait]:
         events = part.owned.life.events

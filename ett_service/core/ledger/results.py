@@ -340,7 +340,7 @@ class JobLedger:
     due_at: int | None  #: when a fold of the same events would first differ by more than length
     produced: Work = NO_WORK
     waits: tuple[Wait, ...] = ()
-    owned_waits: tuple[OwnedWait, ...] = ()
+    owned_waits: tuple[OwnedWait, ...] = ()  #: inside runs, disjoint and in order
     wait_shares: tuple[WaitShare, ...] = ()
     work: tuple[WorkDone, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()

@@ -14,7 +14,7 @@ from ett_service.core.ledger.results import (
     summed_speed,
 )
 from ett_service.core.owners import OwnedWait
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category, WaitPart
+from ett_service.core.words import FAILURES, INFRA_ORIGINS, Category
 
 References = tuple[SpeedReference, ...]
 """Of one run."""
@@ -24,7 +24,7 @@ def run_ledgers(
     runs: Sequence[RunSegments],
     attempts: Sequence[AttemptLedger],
     references: Sequence[References],
-    owned_waits: Sequence[Sequence[OwnedWait]],
+    queues: Sequence[Sequence[OwnedWait]],
     last_sign_at: int,
 ) -> tuple[RunLedger, ...]:
     """Return the results of each run; *attempts* are those of all, the rest is by run."""
@@ -39,10 +39,10 @@ def run_ledgers(
             [attempts[life.number] for life in run.lifetimes.lives],
             own_references,
             last_sign_at,
-            owned_waits=own_waits,
+            queue=queue,
         )
-        for number, (idle, run, own_references, own_waits) in enumerate(
-            zip([0, *idle_us], runs, references, owned_waits, strict=True)
+        for number, (idle, run, own_references, queue) in enumerate(
+            zip([0, *idle_us], runs, references, queues, strict=True)
         )
     )
 
@@ -55,7 +55,7 @@ def _run_ledger(
     references: References,
     last_sign_at: int,
     *,
-    owned_waits: Iterable[OwnedWait],
+    queue: Iterable[OwnedWait],
 ) -> RunLedger:
     lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
     failed = [attempt for attempt in own if attempt.outcome in FAILURES]
@@ -80,7 +80,7 @@ def _run_ledger(
         unsaved_us=sum(attempt.unsaved_us for attempt in failed),
         speed=summed_speed(attempt.speed for attempt in own),
         speed_references=references,
-        queue_owners_us=by_owner(wait for wait in owned_waits if wait.part is WaitPart.QUEUE),
+        queue_owners_us=by_owner(queue),
     )
 
 

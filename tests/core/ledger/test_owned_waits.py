@@ -8,7 +8,7 @@ from ett_service.core.events import Event, PhaseStarted
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.ledger.stages import RankSpan, rank_spans
-from ett_service.core.owners import PARTS, PHASE_OF, OwnedWait, owner_of
+from ett_service.core.owners import PARTS, PHASE_OF, WaitShare, owner_of
 from ett_service.core.words import Outcome, Owner, Phase, WaitPart
 from tests.builders.drawn.timelines import Timeline, lifelike_timelines, tiny_timelines
 from tests.core.laws import check_waits
@@ -104,9 +104,10 @@ def test_a_job_that_still_queues_waits_for_whom_it_names() -> None:
 
     ledger = fold([queued(0), began], {}, 100 * SECOND)
 
-    assert ledger.owned_waits == (
-        OwnedWait(0, 30 * SECOND, WaitPart.QUEUE, None, Owner.SCHEDULER),
-        OwnedWait(30 * SECOND, 100 * SECOND, WaitPart.QUEUE, None, Owner.USER),
+    assert ledger.owned_waits == ()  # what lies inside of the job
+    assert ledger.wait_shares == (
+        WaitShare(WaitPart.QUEUE, Owner.SCHEDULER, 30 * SECOND, None),
+        WaitShare(WaitPart.QUEUE, Owner.USER, 70 * SECOND, None),
     )
 
 
