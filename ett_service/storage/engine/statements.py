@@ -306,9 +306,9 @@ class ExactSums:
     halves: bool
 
     @classmethod
-    def of(cls, conn: Connection, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
+    def of(cls, dialect: str, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
         """Sum each of the named amounts."""
-        halves = conn.dialect.name == "sqlite"
+        halves = dialect == "sqlite"
         sums = [part for amount in amounts.values() for part in _sums(amount, halves=halves)]
         return cls(tuple(amounts), tuple(sums), halves)
 

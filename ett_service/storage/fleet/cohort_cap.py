@@ -170,7 +170,7 @@ def _gpu_time(
     conn: Connection, cohorts_of: Select[Any], table: Table, of_day: Mapping[str, Any]
 ) -> dict[int, int]:
     held: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
-    sums = ExactSums.of(conn, {"gpu_us": held})
+    sums = ExactSums.of(conn.dialect.name, {"gpu_us": held})
     statement = cohorts_of.add_columns(*sums.columns).group_by(cohort_day.c.cohort_id)
     rows = conn.execute(statement, of_day)
     return {cohort_id: sums.read(columns).get("gpu_us", 0) for cohort_id, *columns in rows}

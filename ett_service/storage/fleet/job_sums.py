@@ -129,7 +129,7 @@ def of_jobs(
         (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
     )
     by = (*_KEY, cohort.c.hardware, cohort.c.precision)
-    sums = ExactSums.of(conn, {name: contribution.c[name] for name in SUMS})
+    sums = ExactSums.of(conn.dialect.name, {name: contribution.c[name] for name in SUMS})
     statement = (
         contributed([*by, passed.label("passed"), *sums.columns], cohort_filter, window)
         .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
@@ -197,7 +197,7 @@ def job_totals(
     if step_us is not None:
         start = start_of(contribution.c.hour_us, step_us)
     keys = [start.label("start"), cohort.c.hardware, cohort.c.precision]
-    sums = ExactSums.of(conn, {name: contribution.c[name] for name in measures})
+    sums = ExactSums.of(conn.dialect.name, {name: contribution.c[name] for name in measures})
     statement = (
         select(*keys, *sums.columns)
         .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
