@@ -105,7 +105,10 @@ def trend(conn: Connection, scope: Scope, window: Window, step: int) -> list[Tre
     )
     return [
         TrendStep(
-            start, start + step, _is_cut(start, step, window), by_place.get((start, ()), Totals.ZERO)
+            start_us=start,
+            end_us=start + step,
+            partial=_is_cut(start, step, window),
+            totals=by_place.get((start, ()), Totals.ZERO),
         )
         for start in starts
     ]

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import AskedAnswer, Instant, Ratio, Seconds, Words
+from ett_service.api.answers import AskedAnswer, Ratio, Seconds, Words
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     Reader,

@@ -23,7 +23,7 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.losses import Gathered
-from ett_service.pages.links import job_page, regression_page
+from ett_service.pages.links import regression_page
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import View, moment
 from ett_service.report.headline import part_name

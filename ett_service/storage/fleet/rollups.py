@@ -7,7 +7,7 @@ hourly one. SQL adds; who query divides.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -30,7 +30,7 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import Tally, Totals
 from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.schema import cohort, contribution, project
 
 JOBS = "jobs"
@@ -170,18 +170,18 @@ def distributions(
 def _add_sums(
     conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:
-    statement, sums = _sums(
-        conn.dialect.name, piece.sums, piece.jobs, query.shape, tuple(query.measures)
-    )
-    for row in conn.execute(statement, _instants(piece, query)):
+    made = partial(_sums, piece.sums, piece.jobs, query.shape, tuple(query.measures))
+    rows, sums = summed_rows(conn, made, _instants(piece, query))
+    for row in rows:
         places[query.place(row)].sums.update(sums.read(row[query.width :]))
 
 
 def _add_tallies(
     conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:
-    statement, length = _tallies(conn.dialect.name, piece.tallies, query.shape)
-    for row in conn.execute(statement, _instants(piece, query)):
+    made = partial(_tallies, piece.tallies, query.shape)
+    rows, length = summed_rows(conn, made, _instants(piece, query))
+    for row in rows:
         name, place, count, *us = row[query.width :]
         places[query.place(row)].add_tally(name, place, count, length.read(us).get("us", 0))
 
@@ -197,18 +197,19 @@ _STATEMENTS = 512
 
 @lru_cache(_STATEMENTS)
 def _sums(
-    dialect: str, table: Table, jobs: str, shape: _Shape, measures: tuple[str, ...]
-) -> tuple[Select[Any], ExactSums]:
+    table: Table, jobs: str, shape: _Shape, measures: tuple[str, ...], summing: Summing
+) -> Summed:
     first = _is_first(table, shape.step)
     counted = case((first, table.c[jobs]), else_=table.c.jobs_started)
-    sums = ExactSums.of(dialect, {JOBS: counted, **{name: table.c[name] for name in measures}})
+    amounts = {JOBS: counted, **{name: table.c[name] for name in measures}}
+    sums = summing(amounts)
     return _grouped(table, shape, [], sums.columns), sums
 
 
 @lru_cache(_STATEMENTS)
-def _tallies(dialect: str, table: Table, shape: _Shape) -> tuple[Select[Any], ExactSums]:
+def _tallies(table: Table, shape: _Shape, summing: Summing) -> Summed:
     keys = [("name", table.c.name), ("place", table.c.place)]
-    length = ExactSums.of(dialect, {"us": table.c.us})
+    length = summing({"us": table.c.us})
     return _grouped(table, shape, keys, [func.sum(table.c.count), *length.columns]), length
 
 
