@@ -1,5 +1,6 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,16 @@ def _hint(category: Category, advice: Any) -> str:
         best = duration(advice["best"]["interval_seconds"])
         return f"It saves every {current}; its failures and saves make every {best} best."
     return _HINTS[category]
+
+
+def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
+    """Say how the job does, and what it loses most by."""
+    so_far = " so far" if job["provisional"] else ""
+    text = f"ETT {percent(job['ett_ratio'])} by wall time{so_far}"
+    if not ranked:
+        return f"{text}: nothing was lost."
+    most = ranked[0]
+    return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
 
 
 _COUNTS = (

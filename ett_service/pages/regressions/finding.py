@@ -25,7 +25,7 @@ from ett_service.charts.units import (
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.pages.ask import Answer, Ask, Question
 from ett_service.pages.fleet.course import Fact
-from ett_service.pages.links import job_page, quoted, regression_page
+from ett_service.pages.links import attempt_page, quoted, regression_page
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import HEADERS, page
 from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
@@ -207,7 +207,7 @@ def _examples(finding: Answer) -> Panel | None:
         (
             Cell(
                 example["job"],
-                href=job_page(example["job"], finding["project"], f"#attempt-{example['number']}"),
+                href=attempt_page(example["job"], example["number"], finding["project"]),
             ),
             str(example["number"]),
         )
