@@ -21,7 +21,7 @@ router = APIRouter(
 )
 
 
-class SpanAnswer(Answer):
+class StageSpanAnswer(Answer):
     """A phase, or a stage of one, as the lead rank or a launcher reported it."""
 
     phase: Phase
@@ -42,7 +42,7 @@ class AttemptTimelineAnswer(Answer):
     started_at: Instant
     ended_at: Instant = Field(description="`as_of` while the attempt runs.")
     lead_rank: int | None = Field(description="The rank whose spans count.")
-    spans: list[SpanAnswer] = Field(description="By their start. They may overlap.")
+    spans: list[StageSpanAnswer] = Field(description="By their start. They may overlap.")
     stages: list[StageAnswer]
     ranks: list[RankAnswer]
     slowest: list[SlowestRankAnswer]

@@ -50,12 +50,22 @@ async def show_compiles(
         panels=[
             _stages(of_compile, staged),
             _attempts(of_compile, job, project, staged),
-            _recompiles(advice, advised),
-            _varying(advice, advised),
-            _costly("uncached", "Compiled again, though an earlier attempt had", advice, advised),
-            _costly("autotuned", "Longest autotuning", advice, advised),
+            *_advice(advice, advised),
         ],
     )
+
+
+def _advice(advice: Answer, question: Question) -> list[Panel]:
+    """Return what would save time; a client that reports no single compile leaves it unknown."""
+    if not advice["compiles"]:
+        missing = "Single compiles were not reported, so there is no advice."
+        return [Panel("advice", "What would save time", before=(missing,), question=question)]
+    return [
+        _recompiles(advice, question),
+        _varying(advice, question),
+        _costly("uncached", "The cache missed what an earlier attempt compiled", advice, question),
+        _costly("autotuned", "Longest autotuning", advice, question),
+    ]
 
 
 def _sentence(stages: Sequence[Answer], advice: Answer) -> str:
@@ -64,9 +74,9 @@ def _sentence(stages: Sequence[Answer], advice: Answer) -> str:
         return "This job reported no compile."
     parts = [f"{duration(whole)} went into compiles, recompiles included"]
     if advice["recompiles"]:
-        parts.append(
-            f"{count(advice['recompiles'])} recompiles took {duration(advice['recompile_seconds'])}"
-        )
+        named = "recompile" if advice["recompiles"] == 1 else "recompiles"
+        took = duration(advice["recompile_seconds"])
+        parts.append(f"{count(advice['recompiles'])} {named} took {took}")
     if advice["uncached_seconds"]:
         parts.append(f"a shared cache would have saved {duration(advice['uncached_seconds'])}")
     return "; ".join(parts) + "."
@@ -74,20 +84,18 @@ def _sentence(stages: Sequence[Answer], advice: Answer) -> str:
 
 def _facts(stages: Sequence[Answer], advice: Answer) -> list[Fact]:
     starts = [each for each in stages if each["stage"] is None]
-    again = max(len(starts) - 1, 0)
+    whole = Fact(
+        "in compiles",
+        duration(sum(each["inclusive_seconds"] for each in starts)),
+        f"in {count(len(starts))} attempts",
+    )
+    if not advice["compiles"]:
+        return [whole]
     return [
-        Fact(
-            "in compiles",
-            duration(sum(each["inclusive_seconds"] for each in starts)),
-            f"in {count(len(starts))} attempts",
-        ),
+        whole,
         Fact("compiles", count(advice["compiles"]), "forward and backward are one each"),
         Fact("recompiles", count(advice["recompiles"]), duration(advice["recompile_seconds"])),
-        Fact(
-            "cache could save",
-            duration(advice["uncached_seconds"]),
-            f"of {count(again)} starts after the first",
-        ),
+        Fact("cache could save", duration(advice["uncached_seconds"]), "of later starts"),
         Fact("dynamic could save", duration(advice["dynamic_seconds"]), "by the setting below"),
         Fact("autotuning", duration(advice["autotune_seconds"]), "wall time on the lead rank"),
     ]

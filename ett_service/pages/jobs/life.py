@@ -178,32 +178,40 @@ def _attempt(job: str, attempt: Answer, project: str) -> tuple[Cell | str, ...]:
 
 def recoveries(job: Answer, question: Question) -> Panel | None:
     """Show how long each recovery took, and what it was made of."""
-    rows = [
-        (
-            f"{each['interrupted']} to {'?' if each['resumed'] is None else each['resumed']}",
-            each["outcome"],
-            moment(each["started_at"]),
-            Cell(
-                duration(each["seconds"]) + ("" if each["resumed"] is not None else " so far"),
-                is_faint=each["resumed"] is None,
-            ),
-            ", ".join(f"{name} {duration(length)}" for name, length in each["parts"].items()),
-            duration(each["stalled_seconds"]),
-            duration(each["repeated_seconds"]),
-        )
-        for each in job["recoveries"]
-    ]
-    if not rows:
+    listed = job["recoveries"]
+    if not listed:
         return None
+    parts = list(dict.fromkeys(name for each in listed for name in each["parts"]))
     return Panel(
         "recoveries",
         "Recoveries",
         table=table(
-            "attempts|ended|began (UTC)|#time to recover|made of|#silent before|#repeated after",
-            rows,
+            "|".join(
+                (
+                    "attempts|ended|began (UTC)|#time to recover",
+                    *(f"#{name}" for name in parts),
+                    "#silent before|#repeated after",
+                )
+            ),
+            (_recovery(each, parts) for each in listed),
         ),
         after=("From the end of a loop to the begin of the next attempt's loop. Parts sum to it.",),
         question=question,
+        is_wide=True,
+    )
+
+
+def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
+    is_over = each["resumed"] is not None
+    length = duration(each["seconds"]) + ("" if is_over else " so far")
+    return (
+        f"{each['interrupted']} to {each['resumed'] if is_over else '?'}",
+        each["outcome"],
+        moment(each["started_at"]),
+        Cell(length, is_faint=not is_over),
+        *(duration(each["parts"].get(name)) for name in parts),
+        duration(each["stalled_seconds"]),
+        duration(each["repeated_seconds"]),
     )
 
 
