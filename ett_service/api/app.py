@@ -33,7 +33,7 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage
+from ett_service.api.regressions import comparison, mutes, power, triage, values
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -73,6 +73,7 @@ ROUTERS = (
     power.router,
     mutes.router,
     regressions.router,
+    values.router,
     triage.router,
     keys.router,
     receivers.router,

@@ -221,6 +221,7 @@ def _find_regressions(recorder: Recording) -> None:
     mute = recorder.ask("create_mute", "POST /v1/regressions/mutes", MUTE)
     recorder.show(mute["id"], "D3vt9RpW4sYe")
     recorder.ask("read_regression", f"GET {path}")
+    recorder.ask("list_regression_values", f"GET {path}/values", as_csv=True)
     recorder.ask("list_regressions", "GET /v1/regressions?sort=-ratio", as_csv=True)
     recorder.ask("list_mutes", "GET /v1/regressions/mutes", as_csv=True)
     recorder.ask("read_detection_power", "GET /v1/regressions/power?limit=2", as_csv=True)

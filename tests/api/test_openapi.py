@@ -59,6 +59,7 @@ OPERATIONS = {
     "POST /v1/receivers/{name}/replay": "replay_deliveries",
     "GET /v1/regressions": "list_regressions",
     "GET /v1/regressions/{regression_id}": "read_regression",
+    "GET /v1/regressions/{regression_id}/values": "list_regression_values",
     "POST /v1/regressions/{regression_id}/triage": "triage_regression",
     "POST /v1/regressions/{regression_id}/acknowledge": "acknowledge_regression",
     "POST /v1/regressions/{regression_id}/accept": "accept_regression",

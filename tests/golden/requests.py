@@ -119,6 +119,7 @@ READ = (
     "/v1/regressions?verdict=incident&metric=phase_seconds&phase=launcher_init",
     "/v1/regressions?format=csv",
     "/v1/regressions/{regression}",
+    "/v1/regressions/{regression}/values",
     "/v1/regressions/{improvement}",
     "/v1/regressions/{resolved}",
     "/v1/regressions/power?limit=5",

@@ -13,7 +13,7 @@ from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import moment
 
-_DAY_S = 86_400.0
+_DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
 _US = 1_000_000
 _MOST_SEGMENTS = 200
 
@@ -26,7 +26,7 @@ def unix(instant: str) -> float:
 def axis(begin: str, length_s: float) -> Callable[[float], str]:
     """Return what names a place on an axis that begins at an instant."""
     first = datetime.fromisoformat(begin).astimezone(UTC)
-    form = "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
+    form = "%b %d" if length_s > _WEEK_S else "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
     return lambda seconds: f"{first + timedelta(seconds=seconds):{form}}"
 
 

@@ -133,6 +133,7 @@ def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
     return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
 
 
+_MOST_GAPS = 20
 _COUNTS = (
     ("inferred_ends", "ends of phases were inferred"),
     ("ends_without_begin", "ends came without a begin"),
@@ -148,6 +149,7 @@ _COUNTS = (
 def quality(job: Answer, question: Question) -> Panel:
     """Say what was inferred, and what is missing."""
     answer = job["quality"]
+    left = len(answer["gaps"]) - _MOST_GAPS
     notes = [f"{count(answer[name])} {text}." for name, text in _COUNTS if answer[name]]
     if answer["missing_phases"]:
         notes.append(f"Never reported: {', '.join(answer['missing_phases'])}.")
@@ -169,9 +171,10 @@ def quality(job: Answer, question: Question) -> Panel:
                     moment(gap["started_at"]),
                     gap["detail"],
                 )
-                for gap in answer["gaps"]
+                for gap in answer["gaps"][:_MOST_GAPS]
             ),
         ),
+        after=(f"{count(left)} more are in the JSON.",) if left > 0 else (),
         question=question,
     )
 
