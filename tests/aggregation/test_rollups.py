@@ -130,7 +130,7 @@ def test_buckets_of_time_add_up_to_the_ledger(store: Store, project_id: int) -> 
             assert sum(row.get(f"{category}_weighted_us", 0) for row in rows) == 64 * us
         assert sum(row.get("failures", 0) for row in rows) == ledger.failures == 5
         assert sum(row.get("attempts", 0) for row in rows) == DAYS
-        assert sum(row.get("failure:infra/network 0 count", 0) for row in rows) == 12
+        assert sum(row.get("failure:infra/network 0 count", 0) for row in rows) == 4
 
 
 def _by_category(ledger: JobLedger) -> dict[Category, int]:
