@@ -27,7 +27,7 @@ from ett_service.core.ledger.results import (
     Segment,
     Work,
 )
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.owners import OwnedWait
 from ett_service.core.words import (
     BEFORE_THE_LOOP,

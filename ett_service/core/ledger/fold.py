@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.events import Event
-from ett_service.core.ledger.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptKey
 from ett_service.core.ledger.attempt_results import (
     Setting,
     attempt_ledger,
@@ -20,7 +20,7 @@ from ett_service.core.ledger.attempt_results import (
     code_version,
 )
 from ett_service.core.ledger.attempt_segments import AttemptSegments, silent_from
-from ett_service.core.ledger.attempts import Attempts, Clocks, facts
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks, facts
 from ett_service.core.ledger.job_results import (
     accelerators,
     gaps,
@@ -32,7 +32,7 @@ from ett_service.core.ledger.job_results import (
     work_done,
 )
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments, cut_run_segments
-from ett_service.core.ledger.lifetimes import (
+from ett_service.core.ledger.attempts.lifetimes import (
     DEFAULT_LIMITS,
     Lifetime,
     Lifetimes,
@@ -54,7 +54,7 @@ from ett_service.core.ledger.results import (
     WorkDone,
 )
 from ett_service.core.ledger.run_results import References, run_ledgers
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
 from ett_service.core.words import Category, JobState, Outcome
 

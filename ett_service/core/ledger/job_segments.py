@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ett_service.core.intervals import Interval, merged, outside
-from ett_service.core.ledger.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptKey
 from ett_service.core.ledger.attempt_segments import (
     AttemptSegments,
     EarlierAttempts,
@@ -16,7 +16,7 @@ from ett_service.core.ledger.attempt_segments import (
     basis,
     owned_windows,
 )
-from ett_service.core.ledger.lifetimes import Lifetime, Lifetimes, end_of_e2e
+from ett_service.core.ledger.attempts.lifetimes import Lifetime, Lifetimes, end_of_e2e
 from ett_service.core.ledger.ownership import ZONES_A_WINDOW
 from ett_service.core.ledger.results import Segment
 from ett_service.core.words import Basis, Category, Period, Phase

@@ -7,11 +7,11 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ett_service.core.intervals import LARGEST_STORED, Interval
-from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey
 from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
-from ett_service.core.ledger.lifetimes import Lifetimes, queued_spans
+from ett_service.core.ledger.attempts.lifetimes import Lifetimes, queued_spans
 from ett_service.core.ledger.results import Segment
-from ett_service.core.ledger.spans import innermost
+from ett_service.core.ledger.attempts.spans import innermost
 from ett_service.core.owners import (
     NEXT_CYCLE,
     PARTS,

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from ett_service.core.intervals import merged
 from ett_service.core.ledger.job_segments import RunSegments
-from ett_service.core.ledger.lifetimes import queued_spans
+from ett_service.core.ledger.attempts.lifetimes import queued_spans
 from ett_service.core.ledger.owned_waits import by_owner
 from ett_service.core.ledger.results import (
     AttemptLedger,

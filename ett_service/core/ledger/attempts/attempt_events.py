@@ -18,7 +18,7 @@ from ett_service.core.events import (
 )
 from ett_service.core.intervals import HOUR_US, Interval
 from ett_service.core.ledger.results import Work
-from ett_service.core.ledger.spans import (
+from ett_service.core.ledger.attempts.spans import (
     ENDED_BY_PROGRESS,
     NEVER,
     Closing,
