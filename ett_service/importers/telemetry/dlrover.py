@@ -16,13 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import pieces_of, runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.logs.local_times import LocalTimes
@@ -130,35 +129,29 @@ def read(
     paths: Sequence[Path], job: str | None = None, zone: tzinfo | None = None
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of events and folders of them; their times are those of *zone*."""
-    report = Report()
-    return distinct(_all_runs(paths, job, zone, report)), report
+    return runs_of(paths, EVENTS, partial(_of_file, job=job, zone=zone))
 
 
-def _all_runs(
-    paths: Sequence[Path], job: str | None, zone: tzinfo | None, report: Report
+def _of_file(
+    path: Path, report: Report, *, job: str | None, zone: tzinfo | None
 ) -> Iterator[ImportedRun]:
-    for path in files_under(paths, EVENTS, report):
-        rank = _RANK.search(path.name)
-        name = job or job_name(path.absolute().parent.name, "dlrover")
-        log = _Log(name, int(rank[1]) if rank else None)
-        try:
-            for record in _records(path, LocalTimes(path, zone, report), report):
-                _take(log, record)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        most = most_points(len(log.lives))
-        facts = [*log.facts, *(point for life in log.lives for point in life.steps.points(most))]
-        if not log.persists:
-            facts += log.saves
-        if not facts:
-            report.miss(path, "no event of DLRover's")
-            continue
-        report.files += 1
-        if log.unused:
-            names = ", ".join(f"{name} ({count})" for name, count in log.unused.most_common(10))
-            report.note(path, f"not used: {names}")
-        yield ImportedRun(path, name, identified("dlrover", facts))
+    rank = _RANK.search(path.name)
+    name = job or job_name(path.absolute().parent.name, "dlrover")
+    log = _Log(name, int(rank[1]) if rank else None)
+    for record in _records(path, LocalTimes(path, zone, report), report):
+        _take(log, record)
+    most = most_points(len(log.lives))
+    facts = [*log.facts, *(point for life in log.lives for point in life.steps.points(most))]
+    if not log.persists:
+        facts += log.saves
+    if not facts:
+        report.miss(path, "no event of DLRover's")
+        return
+    report.files += 1
+    if log.unused:
+        names = ", ".join(f"{name} ({count})" for name, count in log.unused.most_common(10))
+        report.note(path, f"not used: {names}")
+    yield ImportedRun(path, name, identified("dlrover", facts))
 
 
 def _records(path: Path, times: LocalTimes, report: Report) -> Iterator[_Record]:

@@ -7,14 +7,15 @@ A life that begins without one, as steps go back or slices come back, is a cycle
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under
-from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.files import runs_of
+from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.telemetry.goodput_log import (
     DENSE,
@@ -56,27 +57,21 @@ class Life:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of entries and folders of them; with *job*, all are of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, ENTRIES, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, ENTRIES, report):
-        try:
-            logs = read_log(path, report)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        with_entries = [log for log in logs.values() if log.marks or log.steps.kept]
-        if with_entries:
-            report.files += 1
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    logs = read_log(path, report)
+    with_entries = [log for log in logs.values() if log.marks or log.steps.kept]
+    if with_entries:
+        report.files += 1
+    else:
+        report.miss(path, "no entry of goodput")
+    for log in with_entries:
+        if log.line_in_other_unit is not None:
+            report.refuse(path, log.line_in_other_unit, _IN_OTHER_UNIT)
         else:
-            report.miss(path, "no entry of goodput")
-        for log in with_entries:
-            if log.line_in_other_unit is not None:
-                report.refuse(path, log.line_in_other_unit, _IN_OTHER_UNIT)
-            else:
-                yield _imported(path, log, job or job_name(log.name, "goodput"))
+            yield _imported(path, log, job or job_name(log.name, "goodput"))
 
 
 def _imported(path: Path, log: JobLog, job: str) -> ImportedRun:

@@ -14,14 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under
+from ett_service.importers.files import runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     WireEvent,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.names import job_name, launch_name
@@ -135,24 +134,18 @@ class _Life:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read exported files and folders of them; with *job*, all are of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, RECORDS, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, RECORDS, report):
-        life = _Life(report, path)
-        try:
-            for line, record in json_objects(path, report, _decode):
-                _take(life, record, line)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        if not life.facts:
-            report.miss(path, "no span of one-logger")
-            continue
-        report.files += 1
-        yield _imported(life, job)
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    life = _Life(report, path)
+    for line, record in json_objects(path, report, _decode):
+        _take(life, record, line)
+    if not life.facts:
+        report.miss(path, "no span of one-logger")
+        return
+    report.files += 1
+    yield _imported(life, job)
 
 
 _decode_brief = msgspec.json.Decoder(Brief).decode

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.files import Unreadable, files_under
-from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.files import runs_of
+from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
 from ett_service.importers.telemetry.wandb_log import Damaged, Fields, fields, records
@@ -53,25 +53,19 @@ class _Log:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read runs and folders of them; with *job*, all are attempts of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, RUNS, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, RUNS, report):
-        log = _Log()
-        try:
-            for number, record in records(path):
-                _take(log, record, number, path, report)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        begin_us = _instant(_message(log.run or {}, _BEGIN))
-        if begin_us is None:
-            report.miss(path, "no run with a start in it")
-            continue
-        report.files += 1
-        yield _imported(path, log, begin_us, job)
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    log = _Log()
+    for number, record in records(path):
+        _take(log, record, number, path, report)
+    begin_us = _instant(_message(log.run or {}, _BEGIN))
+    if begin_us is None:
+        report.miss(path, "no run with a start in it")
+        return
+    report.files += 1
+    yield _imported(path, log, begin_us, job)
 
 
 def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Report) -> None:
