@@ -111,7 +111,7 @@ _TRACE: dict[str, Any] = {
     "/{job}/stages",
     operation_id="read_stages",
     response_model=StagesAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_stages(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -131,7 +131,7 @@ def read_stages(
     "/{job}/ranks",
     operation_id="read_ranks",
     response_model=RanksAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_ranks(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
