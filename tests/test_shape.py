@@ -180,6 +180,18 @@ def test_no_class_is_named_for_nothing() -> None:
     assert classes == set()
 
 
+def test_no_broad_except_is_without_its_reason() -> None:
+    broad = re.compile(r"except( \(?(Base)?Exception\b|:)|suppress\((Base)?Exception\b")
+    places = [
+        f"{_name(path)}:{number}"
+        for path in _modules("ett_service")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if broad.search(line)
+        and not re.search("[a-z]{4}", line.partition("#")[2].replace("noqa:", ""))
+    ]
+    assert places == []
+
+
 def test_each_module_has_its_test_where_one_looks_for_it() -> None:
     missing = []
     for path in _modules("ett_service"):
