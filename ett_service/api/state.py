@@ -51,8 +51,3 @@ class AppState:
     sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks
     sessions: Sessions = field(default_factory=Sessions)  #: of browsers
     stopping: Event = field(default_factory=Event)  #: set when the server ends
-
-    def wake_worker(self) -> None:
-        """Have the worker look for marked jobs now, where one runs in this process."""
-        if self.worker is not None:
-            self.worker.wake()

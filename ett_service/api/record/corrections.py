@@ -261,7 +261,8 @@ def _write(state: AppState, work: Callable[[Connection], T]) -> T:
         raise Problem(ProblemKind.NOT_FOUND, str(error)) from error
     except NoFailure as error:
         raise Problem(ProblemKind.CONFLICT, str(error)) from error
-    state.wake_worker()
+    if state.worker is not None:
+        state.worker.wake()
     return result
 
 

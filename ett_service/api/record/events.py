@@ -92,8 +92,8 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     )
     write = partial(accept, batch=batch, project_id=key.project_id, now_us=now_us)
     verdicts = await asyncio.wrap_future(state.store.submit(write))
-    if verdicts.marked:
-        state.wake_worker()
+    if verdicts.marked and state.worker is not None:
+        state.worker.wake()
     request.state.own.count_events(
         verdicts.accepted_at,
         duplicate=verdicts.duplicate,

@@ -132,8 +132,8 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
     )
     write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
     receipt = await asyncio.wrap_future(state.store.submit(write))
-    if receipt.verdicts.marked or receipt.facts.marked:
-        state.wake_worker()
+    if (receipt.verdicts.marked or receipt.facts.marked) and state.worker is not None:
+        state.worker.wake()
     _count(request, receipt, now_us)
     rejected = sum(receipt.rejected.values())
     request.state.own.count_spans(traces.count, unmapped=traces.unmapped, rejected=rejected)

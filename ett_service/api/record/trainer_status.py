@@ -59,8 +59,8 @@ async def accept_trainer_status(
         frame=Frame(state.limits, now_us),
     )
     verdicts = await asyncio.wrap_future(state.store.submit(write))
-    if verdicts.marked:
-        state.wake_worker()
+    if verdicts.marked and state.worker is not None:
+        state.worker.wake()
     request.state.own.count_events(
         verdicts.accepted_at,
         duplicate=verdicts.duplicate,

@@ -70,7 +70,7 @@ class LogDocument(Document, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ReadyPattern:
     """A pattern that is ready for use."""
 
     name: str
@@ -107,7 +107,9 @@ class Profile:
             raise BadProfile(f"{path}: it has no patterns")
         self._search.Compile()
 
-    def _kind(self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]) -> _Kind:
+    def _kind(
+        self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]
+    ) -> _ReadyPattern:
         where = f"{self._where}: pattern {pattern.name}"
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
@@ -116,7 +118,7 @@ class Profile:
             references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - of_path
         ):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
-        return _Kind(pattern.name, match, _groups(match), made)
+        return _ReadyPattern(pattern.name, match, _groups(match), made)
 
     def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
         try:
@@ -174,7 +176,7 @@ class Profile:
         hit = self._path_match.search(name)
         return {} if hit is None else _values(name, hit, _groups(self._path_match))
 
-    def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
+    def kind_of(self, piece: bytes) -> tuple[_ReadyPattern, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
         line = piece.rstrip(b"\r\n")
         places = self._search.Match(line)

@@ -61,7 +61,7 @@ class TableDocument(Document, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ReadyRow:
     """A kind of row that is ready for use."""
 
     name: str
@@ -86,7 +86,7 @@ class Mapping:
         if len(self.document.delimiter) != 1:
             raise BadProfile(f"{path}: the delimiter is one character")
         self.kinds = [
-            _Kind(
+            _ReadyRow(
                 kind.name,
                 {column: _wanted(value) for column, value in kind.when.items()},
                 templates(kind.becomes, self.document.common, f"{path}: row {kind.name}"),

@@ -61,7 +61,7 @@ _MOST: Final = 2**53 - 1
 _LONGEST_MESSAGE: Final = 2000
 
 
-class _Event(msgspec.Struct):
+class _JsonLine(msgspec.Struct):
     """A line of its JSON formatter."""
 
     event_time: str
@@ -72,7 +72,7 @@ class _Event(msgspec.Struct):
     pid: int | str = ""
 
 
-_EVENT = msgspec.json.Decoder(_Event)
+_EVENT = msgspec.json.Decoder(_JsonLine)
 _CONTENT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -90,7 +90,7 @@ class _Record:
 
 
 @dataclass(slots=True)
-class _Life:
+class _TrainerProcess:
     """One process of the trainer."""
 
     pid: str
@@ -108,7 +108,7 @@ class _Log:
     job: str
     rank: int | None
     facts: list[Fact] = field(default_factory=list)
-    lives: list[_Life] = field(default_factory=list)
+    lives: list[_TrainerProcess] = field(default_factory=list)
     saves: list[Fact] = field(default_factory=list)  #: durable, unless others say when they are
     persists: bool = False
     unused: Counter[str] = field(default_factory=Counter)
@@ -117,7 +117,7 @@ class _Log:
         """Return what a record of the present life says."""
         return self.said_of(self.lives[-1], kind, record, **members)
 
-    def said_of(self, life: _Life, kind: str, record: _Record, **members: Any) -> Fact:
+    def said_of(self, life: _TrainerProcess, kind: str, record: _Record, **members: Any) -> Fact:
         """Return what a record of one life says."""
         own = {"job": self.job, "producer": life.producer}
         rank = {} if self.rank is None else {"rank": self.rank}
@@ -219,13 +219,13 @@ def _take(log: _Log, record: _Record) -> None:
         log.unused[word(record.name, 100)] += 1
 
 
-def _life_of(log: _Log, record: _Record) -> _Life:
+def _life_of(log: _Log, record: _Record) -> _TrainerProcess:
     """Return the process that a record is of, which may begin with it."""
     is_start = record.name in _FIRSTS and record.type != "END"
     life = log.lives[-1] if log.lives else None
     if life is None or life.pid != record.pid or (is_start and life.is_started):
         producer = f"dlrover-{launch_name(record.at_us)}-{record.pid}"
-        life = _Life(record.pid, producer, has_start=is_start)
+        life = _TrainerProcess(record.pid, producer, has_start=is_start)
         log.lives.append(life)
         log.facts.append(log.said("attempt_started", record))
         if is_start:
@@ -234,7 +234,7 @@ def _life_of(log: _Log, record: _Record) -> _Life:
     return life
 
 
-def _take_step(log: _Log, life: _Life, record: _Record) -> None:
+def _take_step(log: _Log, life: _TrainerProcess, record: _Record) -> None:
     if not life.has_loop and record.type == "BEGIN":
         life.has_loop = True
         if life.has_start:

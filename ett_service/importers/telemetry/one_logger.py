@@ -79,7 +79,7 @@ class Stamp(msgspec.Struct, frozen=True):
     duration_msec: float | None = None
 
 
-class Stop(msgspec.Struct, frozen=True):
+class SpanStop(msgspec.Struct, frozen=True):
     """The end of a span."""
 
     attributes: Stamp = Stamp()
@@ -91,10 +91,10 @@ class Brief(msgspec.Struct):
     type: str
     name: str = ""
     attributes: Stamp = Stamp()
-    stop_event: Stop = Stop()
+    stop_event: SpanStop = SpanStop()
 
 
-class Record(msgspec.Struct):
+class SpanRecord(msgspec.Struct):
     """Any other line."""
 
     type: str
@@ -149,16 +149,16 @@ def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[Importe
 
 
 _decode_brief = msgspec.json.Decoder(Brief).decode
-_decode_any = msgspec.json.Decoder(Record).decode
+_decode_any = msgspec.json.Decoder(SpanRecord).decode
 
 
-def _decode(text: bytes) -> Brief | Record:
+def _decode(text: bytes) -> Brief | SpanRecord:
     if _BRIEF.search(text) is None:
         return _decode_any(text)
     return _decode_brief(text)
 
 
-def _take(life: _Life, record: Brief | Record, line: int) -> None:
+def _take(life: _Life, record: Brief | SpanRecord, line: int) -> None:
     try:
         if isinstance(record, Brief):
             is_known = _taken_briefly(life, record, line)
@@ -173,7 +173,7 @@ def _take(life: _Life, record: Brief | Record, line: int) -> None:
         life.report.skip(life.path, line, "no record of one-logger that is known")
 
 
-def _unknown(_life: _Life, _record: Record, _line: int) -> bool:
+def _unknown(_life: _Life, _record: SpanRecord, _line: int) -> bool:
     return False
 
 
@@ -201,7 +201,7 @@ def _microseconds(ms: object) -> int:
     return round(ms * 1000)
 
 
-def _started(life: _Life, record: Record, line: int) -> bool:
+def _started(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.start_event)
     if record.name == _APPLICATION:
         life.began_us, life.application = at_us, record.id
@@ -222,7 +222,7 @@ def _started(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _stopped(life: _Life, record: Record, line: int) -> bool:
+def _stopped(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.stop_event)
     if record.name == _APPLICATION:
         life.ended = at_us, line
@@ -236,7 +236,7 @@ def _stopped(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _custom(life: _Life, record: Record, kind: str, at_us: int, line: int) -> bool:
+def _custom(life: _Life, record: SpanRecord, kind: str, at_us: int, line: int) -> bool:
     """A span of the user's own: a stage of the loop, or of starting."""
     stage = clean(record.name, 100)
     phase = "train_loop" if life.is_in_loop else "launcher_init"
@@ -245,12 +245,12 @@ def _custom(life: _Life, record: Record, kind: str, at_us: int, line: int) -> bo
     return bool(stage)
 
 
-def _complete(life: _Life, record: Record, line: int) -> bool:
+def _complete(life: _Life, record: SpanRecord, line: int) -> bool:
     _instant(record.stop_event)
     return _started(life, record, line) and _stopped(life, record, line)
 
 
-def _happened(life: _Life, record: Record, line: int) -> bool:
+def _happened(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.event)
     assert record.event is not None  # it has an instant
     attributes = record.event.attributes
@@ -294,7 +294,7 @@ def _count(value: object) -> int | None:
     return value
 
 
-def _failed(life: _Life, record: Record, line: int) -> bool:
+def _failed(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.event)
     assert record.event is not None  # it has an instant
     life.error = at_us, line, record.event.attributes
@@ -302,12 +302,12 @@ def _failed(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _lost(life: _Life, _record: Record, line: int) -> bool:
+def _lost(life: _Life, _record: SpanRecord, line: int) -> bool:
     life.report.note(life.path, f"line {line}: one-logger says that data is missing")
     return True
 
 
-_READERS: Final[Mapping[str, Callable[[_Life, Record, int], bool]]] = {
+_READERS: Final[Mapping[str, Callable[[_Life, SpanRecord, int], bool]]] = {
     "start": _started,
     "stop": _stopped,
     "complete": _complete,

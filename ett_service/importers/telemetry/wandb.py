@@ -40,7 +40,7 @@ _MOST_EXIT_CODE: Final = 255
 
 
 @dataclass(slots=True)
-class _Log:
+class _RunLog:
     """What a file says so far."""
 
     run: Fields | None = None
@@ -57,7 +57,7 @@ def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[Import
 
 
 def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
-    log = _Log()
+    log = _RunLog()
     for number, record in records(path):
         _take(log, record, number, path, report)
     begin_us = _instant(_message(log.run or {}, _BEGIN))
@@ -68,7 +68,7 @@ def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[Importe
     yield _imported(path, log, begin_us, job)
 
 
-def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Report) -> None:
+def _take(log: _RunLog, record: Fields | None, number: int, path: Path, report: Report) -> None:
     try:
         if record is None:
             raise Damaged("a record that is damaged or cut")
@@ -86,7 +86,7 @@ def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Rep
     report.records += 1
 
 
-def _take_history(log: _Log, history: Fields, number: int) -> None:
+def _take_history(log: _RunLog, history: Fields, number: int) -> None:
     """Raises ``ValueError`` where it is not as it must be."""
     row = {}
     for item in history.get(_ITEM, ()):
@@ -136,7 +136,7 @@ def _instant(timestamp: Fields) -> int | None:
     return seconds * SECOND_US + min(_number(timestamp, _NANOSECONDS), 999_999_999) // 1000
 
 
-def _imported(path: Path, log: _Log, begin_us: int, job: str | None) -> ImportedRun:
+def _imported(path: Path, log: _RunLog, begin_us: int, job: str | None) -> ImportedRun:
     run = log.run or {}
     run_id, project = word(_text(run, _RUN_ID), 60), word(_text(run, _PROJECT), 90)
     name = word(_text(run, _NAME), 100) or run_id
