@@ -38,7 +38,6 @@ TESTED_IN = {
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",
     "cli/operations/server_checks.py": "cli/operations/test_doctor.py",
-    "cli/record/watch_slurm.py": "cli/record/test_watch.py",
     "cli/record/import_options.py": "cli/record/test_import.py",
     "cli/local.py": "cli/operations/test_config.py",
     "cli/remote.py": "cli/test_failures.py",
