@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from typing_extensions import override
+
+from tests.builders.servers.threads import in_thread
 
 
 @dataclass(frozen=True)
@@ -111,11 +112,5 @@ def serving(answer: Callable[[Received], Reply] = accepting, port: int = 0) -> I
     web = Web(url="", answer=answer)
     server = _Server(("127.0.0.1", port), _handler(web))
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with in_thread(server):
         yield web
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
