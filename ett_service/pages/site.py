@@ -1,6 +1,6 @@
 """All pages."""
 
-from ett_service.pages import files, sign_in
+from ett_service.pages import elsewhere, files, sign_in
 from ett_service.pages.fleet import changes, checkpoints, overview, quality, what_if
 from ett_service.pages.jobs import attempt, compiling, events, job, listing
 from ett_service.pages.record import first_key, settings
@@ -25,4 +25,5 @@ ROUTERS = (
     what_if.ROUTER,
     quality.ROUTER,
     settings.ROUTER,
+    elsewhere.ROUTER,  # last: it matches what nothing else does
 )
