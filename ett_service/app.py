@@ -71,6 +71,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             sla=settings.sla,
             notifications=notifications(settings),
             sessions=Sessions(_keyring(settings, SESSIONS)),
+            grafana_url=settings.grafana_url,
         )
         if inner is None:
             yield state

@@ -191,6 +191,7 @@ class Settings(BaseModel):
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
     secret_key: SecretStr = SecretStr("")  #: encrypts the secrets of receivers made by API
     public_url: str = ""  #: where people reach this server, for links
+    grafana_url: str = ""  #: where people reach the Grafana that shows the dashboards
 
     @field_validator("database_url")
     @classmethod

@@ -268,3 +268,14 @@ def to_trace(project: str, job: str) -> str:
     """Return the address of a job's trace at the service; *project* and *job* as above."""
     path = f"/v1/jobs/${{{job}:percentencode}}/trace"
     return f"${{ett_url}}{path}?project=${{{project}:percentencode}}"
+
+
+def to_page(path: str, **query: str) -> str:
+    """Return the address of a page of the service; *query* names what Grafana fills in."""
+    parts = (f"{name}=${{{value}:percentencode}}" for name, value in query.items())
+    return f"${{ett_url}}{path}" + (f"?{'&'.join(parts)}" if query else "")
+
+
+def to_job_page(project: str, job: str) -> str:
+    """Return the address of a job's page at the service."""
+    return to_page(f"/jobs/${{{job}:percentencode}}", project=project)

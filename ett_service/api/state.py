@@ -50,4 +50,5 @@ class AppState:
     notifications: Notifications = field(default_factory=Notifications)
     sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks
     sessions: Sessions = field(default_factory=Sessions)  #: of browsers
+    grafana_url: str = ""  #: where the dashboards are
     stopping: Event = field(default_factory=Event)  #: set when the server ends

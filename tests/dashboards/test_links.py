@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from ett_service.pages.site import ROUTERS
 from tests.dashboards.files import UIDS, within, written
 
-ROUTES = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
+API = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
+PAGES = [route.path for router in ROUTERS[:-1] for route in router.routes]
 PLACES = re.compile(r"\{[^{}]*\}")
 
 
@@ -40,7 +42,7 @@ def faults(content: dict[str, Any]) -> Iterator[str]:
             yield from _link_faults(path.removeprefix("/d/"), query)
         elif not path.startswith("${ett_url}/"):
             yield f"{url} leads out"
-        elif _shape(path.removeprefix("${ett_url}")) not in set(map(_shape, ROUTES)):
+        elif _shape(path.removeprefix("${ett_url}")) not in set(map(_shape, [*API, *PAGES])):
             yield f"{url} is no route of the service"
 
 
@@ -73,6 +75,7 @@ def test_every_link_has_its_target(uid: str) -> None:
         "/d/ett-cohort?${__url_time_range}&${team:queryparam}",
         "/d/ett-cohort?var-cohort=${__field.labels.cohort:percentencode}",
         "${ett_url}/v1/jobs/${__data.fields.job:percentencode}/traces",
+        "${ett_url}/job/${__data.fields.job:percentencode}",
         "https://example.com/",
     ],
 )

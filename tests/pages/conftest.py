@@ -13,6 +13,7 @@ from tests.golden.fleet import MARKER, NOW, history, instant, recent
 
 HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
 HOSTILE = "a ..%2F?#&+" + HACK.replace("/", "")
+GRAFANA = "https://grafana.example/team"
 _DAYS = 15
 
 
@@ -45,7 +46,9 @@ def hostile_events() -> list[dict[str, object]]:
 def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return the site of a fleet of two models and of jobs of the last hours."""
     now_us = us_of(instant(NOW))
-    with served_from(_migrated_sqlite, tmp_path_factory.mktemp("pages"), now_us) as running:
+    with served_from(
+        _migrated_sqlite, tmp_path_factory.mktemp("pages"), now_us, f"{GRAFANA}/"
+    ) as running:
         store = running.state.store
         names = tuple(f"llm-slow-{days:02}" for days in range(1, _DAYS))
         running.ingest([event for event in history() if event["job"].startswith(names)] + recent())

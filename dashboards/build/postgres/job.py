@@ -14,6 +14,7 @@ from dashboards.build.kit import (
     Transformation,
     Variable,
     to_dashboard,
+    to_job_page,
     to_trace,
 )
 from dashboards.build.postgres.shared import (
@@ -234,6 +235,7 @@ JOB = Dashboard(
     variables=(DATASOURCE, ETT_URL, _PROJECT, _JOB),
     annotations=(MARKERS,),
     links=(
+        Link("Page of this job", to_job_page("project", "job")),
         Link("Trace of this job", to_trace("project", "job")),
         Link(
             "Compare with other runs",

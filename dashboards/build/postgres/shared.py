@@ -15,6 +15,7 @@ from dashboards.build.kit import (
     Variable,
     datasource,
     ett_url,
+    to_job_page,
     to_trace,
 )
 from dashboards.build.sql import fleet
@@ -59,7 +60,9 @@ def job_link(project: str = "__data.fields.project") -> Link:
     )
 
 
+PAGE_LINK = Link("Its page", to_job_page("__data.fields.project", "__data.fields.job"))
 TRACE_LINK = Link("Its trace", to_trace("__data.fields.project", "__data.fields.job"))
+OF_A_JOB = (job_link(), PAGE_LINK, TRACE_LINK)
 
 
 def in_table(query: str) -> tuple[Query, ...]:

@@ -1,6 +1,6 @@
 """The dashboard of the fleet."""
 
-from dashboards.build.kit import Dashboard, Row, Source, ett_url
+from dashboards.build.kit import Dashboard, Link, Row, Source, ett_url, to_page
 from dashboards.build.prometheus.fleet_cohorts import NAMED_JOBS, RUNNING, STUCK, TOP_COHORTS
 from dashboards.build.prometheus.fleet_ett import NOW, TREND
 from dashboards.build.prometheus.fleet_loss import LOST_HOURS, LOST_POINTS, WEEKS
@@ -17,7 +17,7 @@ FLEET = Dashboard(
     source=Source.PROMETHEUS,
     variables=(*OF_COHORTS, ett_url()),
     annotations=(MARKERS,),
-    links=(TO_JOBS,),
+    links=(TO_JOBS, Link("Page of the fleet", to_page("/"))),
     rows=(
         Row("Are we at target?", NOW),
         Row("What costs most?", (LOST_POINTS, LOST_HOURS, WEEKS)),

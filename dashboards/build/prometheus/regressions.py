@@ -1,6 +1,6 @@
 """The dashboard of regressions."""
 
-from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.kit import Dashboard, Link, Row, Source, ett_url, to_page
 from dashboards.build.prometheus.regressions_deliveries import DELIVERIES
 from dashboards.build.prometheus.regressions_findings import FINDINGS, SEARCH
 from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
@@ -11,9 +11,9 @@ REGRESSIONS = Dashboard(
     description="Lasting changes for the worse that the daily search found, their cost, and "
     "whether the search runs and its notifications arrive.",
     source=Source.PROMETHEUS,
-    variables=OF_COHORTS,
+    variables=(*OF_COHORTS, ett_url()),
     annotations=(MARKERS,),
-    links=(TO_JOBS,),
+    links=(TO_JOBS, Link("Page of the findings", to_page("/regressions"))),
     rows=(
         Row("What got worse?", FINDINGS),
         Row("Is the search running?", SEARCH),

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from ett_service.charts.units import amount, count, duration, percent
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.fleet.course import Fact
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import page
@@ -40,6 +41,7 @@ async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> 
         facts=_facts(total),
         panels=[_curve(total, question), _cohorts(answer["groups"], view, question)],
         note=total["assumption"],
+        grafana=dashboard(request, "ett-checkpoints", (view.from_us, view.to_us)),
     )
 
 

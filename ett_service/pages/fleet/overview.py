@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.fleet import course, losses
 from ett_service.pages.panel import Panel
 from ett_service.pages.render import page
@@ -113,6 +114,7 @@ def _drawn(
         sentence=course_of(now["total"], before["total"], gathered.change, against=view.earlier),
         is_provisional=view.to_us > now_of(request),
         facts=course.facts(now["total"], before["total"]),
+        grafana=dashboard(request, "ett-fleet", (view.from_us, view.to_us)),
         columns=_columns(gathered, questions, trend, markers, request),
         **_choices(request),
     )

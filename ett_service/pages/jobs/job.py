@@ -10,7 +10,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ett_service.ingest.text import parse_instant
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.jobs import life, reasons
 from ett_service.pages.links import part_page, quoted
 from ett_service.pages.panel import Cell, Panel
@@ -73,6 +75,7 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         panels=_panels(gathered),
         live=_live(job, gathered.project),
         more=_more(job["job"], gathered.project),
+        grafana=_dashboard(request, job, gathered.project or session.key.project),
     )
 
 
@@ -92,6 +95,14 @@ def _live(job: Answer, project: str) -> str:
     if not job["provisional"]:
         return ""
     return f"/live?{urlencode({'job': job['job']} | ({'project': project} if project else {}))}"
+
+
+def _dashboard(request: Request, job: Answer, project: str) -> str:
+    life = None
+    if job["started_at"]:
+        start_us, end_us = (parse_instant(job[end]) for end in ("started_at", "ended_at"))
+        life = (start_us, end_us)
+    return dashboard(request, "ett-sql-job", life, project=project, job=job["job"])
 
 
 def _more(job: str, project: str) -> list[Cell]:

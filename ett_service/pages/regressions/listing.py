@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from ett_service.charts.units import amount, cohort, factor, level_change, subject
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import regression_page
 from ett_service.pages.panel import Cell, table
 from ett_service.pages.render import page
@@ -49,6 +50,7 @@ async def show_regressions(request: Request, session: SignedIn, ask: Asking) -> 
         ),
         following=f"/regressions?{urlencode({**kept, 'cursor': more}, doseq=True)}" if more else "",
         question=question,
+        grafana=dashboard(request, "ett-regressions"),
     )
 
 

@@ -29,11 +29,16 @@ ECONOMY = Economy(prices=(Price("H100", 0, Fraction(7, 2)),), targets=(Target({}
 
 
 @contextmanager
-def served_from(migrated: Path, folder: Path, now_us: int) -> Iterator["Site"]:
+def served_from(
+    migrated: Path, folder: Path, now_us: int, grafana_url: str = ""
+) -> Iterator["Site"]:
     """Serve a copy in *folder* of the empty store *migrated*, as ``served`` does."""
     path = folder / "ett.db"
     shutil.copyfile(migrated, path)
-    with closing(open_store(f"sqlite:///{path}")) as store, served(store, now_us) as site:
+    with (
+        closing(open_store(f"sqlite:///{path}")) as store,
+        served(store, now_us, grafana_url) as site,
+    ):
         yield site
 
 
@@ -85,11 +90,18 @@ class Site:
 
 
 @contextmanager
-def served(store: Store, now_us: int) -> Iterator[Site]:
+def served(store: Store, now_us: int, grafana_url: str = "") -> Iterator[Site]:
     """Serve *store* with a clock that stands at *now_us*, until the end of the block."""
     clock = Clock(now_us)
     worker = Worker(store, clock)
-    state = AppState(store=store, now_us=clock, limits=Limits(), worker=worker, economy=ECONOMY)
+    state = AppState(
+        store=store,
+        now_us=clock,
+        limits=Limits(),
+        worker=worker,
+        economy=ECONOMY,
+        grafana_url=grafana_url,
+    )
     site = Site(state, clock, worker)
     config = uvicorn.Config(
         create_app(lambda: nullcontext(state), ROUTERS), port=0, log_config=None, access_log=False
