@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -64,10 +65,10 @@ def main() -> int:
                 met &= timed(fleet, path, args.rounds)
             print(f"goals: p99 of {GOAL_MS:.0f} ms; {GOAL_BYTES:,} bytes sent")
             drawn(fleet, "/jobs", args.mlflow)
-        path = Path(folder) / "long.db"
-        migrate(f"sqlite:///{path}")
+        store = Path(folder) / "long.db"
+        migrate(f"sqlite:///{store}")
         events, end_us = long_job()
-        with opened(path, end_us) as long:
+        with opened(store, end_us) as long:
             take_in(long, events)
             timed(long, "/jobs/long", max(args.rounds // 5, 3))
             met &= drawn(long, "/jobs/long") <= GOAL_DRAWN_S
@@ -142,13 +143,11 @@ def drawn(fleet: Site, path: str, other: str | None = None) -> float:
     Returns seconds until the load event; 0 without a browser.
     """
     chromium = shutil.which("chromium")
-    try:
-        from playwright.sync_api import sync_playwright  # noqa: PLC0415 -- it need not be there
-    except ImportError:
-        chromium = None
-    if chromium is None:
+    if chromium is None or find_spec("playwright") is None:
         print(f"{path}: not drawn, for want of playwright and chromium")
         return 0.0
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 -- it need not be there
+
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         cookies = [

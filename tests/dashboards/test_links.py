@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.routing import APIRoute
 
 from ett_service.pages.site import ROUTERS
 from tests.dashboards.files import UIDS, within, written
 
 API = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text())["paths"]
-PAGES = [route.path for router in ROUTERS[:-1] for route in router.routes]
+PAGES = [
+    route.path for router in ROUTERS[:-1] for route in router.routes if isinstance(route, APIRoute)
+]
 PLACES = re.compile(r"\{[^{}]*\}")
 
 
