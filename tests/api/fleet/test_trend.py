@@ -18,7 +18,7 @@ def test_each_step_is_that_of_the_series(service: Service) -> None:
             failures = point.pop("failures")
             assert failures == of_series["failures"]["total"]
             assert point == {name: of_series[name] for name in point}
-        assert 0 < points[-1]["ett_ratio"] < 1
+        assert any(point["ett_ratio"] > 0 for point in points)
         assert max(point["jobs"] for point in points) == 1
 
 
