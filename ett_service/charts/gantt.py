@@ -113,11 +113,13 @@ def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Ma
 
 
 def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
-    """Leave out what is too narrow to be seen: what lies before it is drawn over it."""
+    """Leave out what is too narrow to be seen: what lies close before it is drawn over it."""
     wide: list[Stretch] = []
     for stretch in stretches:
-        is_narrow = across(stretch.end_s) - across(stretch.start_s) < _NARROWEST
-        if wide and (is_narrow or wide[-1].category is stretch.category):
+        start, end = across(stretch.start_s), across(stretch.end_s)
+        is_close = bool(wide) and start - across(wide[-1].end_s) < _NARROWEST
+        is_narrow = end - start < _NARROWEST
+        if is_close and (is_narrow or wide[-1].category is stretch.category):
             wide[-1] = replace(wide[-1], end_s=stretch.end_s)
         else:
             wide.append(stretch)

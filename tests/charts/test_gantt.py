@@ -70,3 +70,15 @@ def test_thousands_of_stops_too_short_to_be_seen_are_not_drawn() -> None:
     assert len(picture) < 60_000
     (bar, *_) = rects(picture)
     assert float(bar["width"]) > 800, "the row has no hole"
+
+
+def test_what_lies_apart_stays_apart() -> None:
+    stops = [Stretch(at, at + 20, Category.CHECKPOINT_BLOCKING) for at in (0, HOUR, 2 * HOUR - 20)]
+    assert len(rects(drawn(Row("saves", stops)))) == 3 + 1, "three, and the legend"
+
+
+def test_long_names_have_room_and_longer_ones_are_cut() -> None:
+    first = Stretch(0, HOUR, Category.LAUNCHER_INIT)
+    begins = [float(rects(drawn(Row(name, [first])))[0]["x"]) for name in ("a", "b" * 20, "c" * 90)]
+    assert begins[0] < begins[1] < begins[2]
+    assert begins[2] < 250

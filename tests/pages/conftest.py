@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,13 @@ HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"documen
 HOSTILE = "a ..%2F?#&+" + HACK.replace("/", "")
 GRAFANA = "https://grafana.example/team"
 _DAYS = 15
+_RECEIVER = {
+    "name": "hostile",
+    "format": "generic",
+    "url": "https://93.184.215.14/x",
+    "where": {"model": HACK[:90]},
+}
+_MUTE = {"cohort": {"model": HACK[:90]}, "until": "2026-04-01T00:00:00Z", "why": HACK}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +50,28 @@ def hostile_events() -> list[dict[str, object]]:
     ]
 
 
+def people(site: Site) -> None:
+    """Let people write markup into every text that they may write."""
+    job = f"/v1/jobs/{quote(HOSTILE, safe='')}"
+    sent: tuple[tuple[str, str, dict[str, object]], ...] = (
+        ("POST", "/v1/markers", {**MARKER, "title": HACK, "labels": {HACK[:60]: HACK[:60]}}),
+        ("PUT", f"{job}/attempts/0/verdict", {"origin": "user", "cause": "oom", "why": HACK}),
+        ("POST", "/v1/receivers", _RECEIVER),
+        ("POST", "/v1/regressions/mutes", _MUTE),
+        (
+            "POST",
+            "/v1/keys",
+            {"project": PROJECT, "name": HACK[:90].replace("/", ""), "scopes": ["read"]},
+        ),
+    )
+    client = site.api()
+    for method, path, body in sent:
+        answer = client.request(method, path, json=body)
+        assert answer.status_code < 300, (path, answer.text)
+    while site.worker.run_once():
+        pass
+
+
 @pytest.fixture(scope="session")
 def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return the site of a fleet of two models and of jobs of the last hours."""
@@ -55,8 +85,7 @@ def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> It
         running.ingest(hostile_events())
         project_id = store.write(lambda conn: create_project(conn, PROJECT, now_us))
         fires(store, project_id, finding(), at_us=now_us)
-        answer = running.api().post("/v1/markers", json={**MARKER, "title": HACK})
-        assert answer.status_code < 300, answer.text
+        people(running)
         yield running
 
 

@@ -78,7 +78,9 @@ def test_every_link_of_every_page_leads_somewhere(site: Site) -> None:
 def test_no_text_of_an_event_is_markup(site: Site) -> None:
     browser = site.reader()
     hostile = f"/jobs/{quote(HOSTILE, safe='')}"
-    for path in ("/", "/?by=team", "/jobs", hostile):
+    parts = [hostile + part for part in ("", "/attempts/0", "/compile", "/events")]
+    decided = ("/settings", "/changes", "/regressions", "/quality?by=team")
+    for path in ("/", "/?by=team", "/jobs", *parts, *decided):
         answer = browser.get(path)
         assert HACK not in answer.text
         page = Document.of(answer)

@@ -1,6 +1,7 @@
 """An attempt: its phases and stages as bars, what they add up to, and its ranks and hosts."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Path, Query
@@ -24,6 +25,8 @@ ROUTER = router()
 
 _MOST_RANKS = 64
 _MOST_LANES = 40
+_SHORT = 0.25  # of the attempt
+_BEYOND = 1.05  # the begin of the loop is seen, too
 
 # A phase has the colour of its category.
 _CATEGORIES = {"train_loop": Category.EFFECTIVE_TRAINING, "queued": Category.SCHEDULING}
@@ -58,6 +61,7 @@ async def show_attempt(
         others=_others(job, number, len(attempts), project),
         facts=_facts(attempt),
         panels=[
+            *_start(timeline, question),
             _lanes(timeline, question),
             _stages(timeline["stages"], question),
             *_ranks(timeline, question),
@@ -135,6 +139,37 @@ def _lanes(timeline: Answer, question: Question) -> Panel:
     )
 
 
+def _start(timeline: Answer, question: Question) -> list[Panel]:
+    """Draw what comes before the loop by itself, where it is too short to be seen beside it."""
+    begin, end = unix(timeline["started_at"]), unix(timeline["ended_at"])
+    loops = [unix(span["start"]) for span in timeline["spans"] if span["phase"] == "train_loop"]
+    until = (min(loops, default=begin) - begin) * _BEYOND
+    if not 0 < until < (end - begin) * _SHORT:
+        return []
+    rows = [_cut(row, until) for row in lanes(timeline["spans"], begin)]
+    shown = axis(timeline["started_at"], until)
+    title = "Phases and stages until the training loop"
+    return [
+        Panel(
+            "start",
+            "Until the loop",
+            chart=gantt("start", title, [row for row in rows if row.stretches], until, shown),
+            question=question,
+            is_wide=True,
+        )
+    ]
+
+
+def _cut(row: Row, until_s: float) -> Row:
+    """Leave out what comes later."""
+    stretches = [
+        replace(stretch, end_s=min(stretch.end_s, until_s))
+        for stretch in row.stretches
+        if stretch.start_s < until_s
+    ]
+    return replace(row, stretches=stretches)
+
+
 def lanes(spans: Iterable[Answer], origin: float) -> list[Row]:
     """Return a row for each phase and stage, a phase before its stages."""
     by_lane: dict[tuple[str, str], list[Stretch]] = {}
@@ -162,7 +197,7 @@ def _stages(stages: Sequence[Answer], question: Question) -> Panel:
         "stages",
         "Time by stage",
         table=table(
-            "phase|stage|#spans|#inclusive|#own|#slowest rank over median",
+            "phase|stage|#spans|#inclusive|#own|#skew of ranks",
             (
                 (
                     stage["phase"],
@@ -175,8 +210,12 @@ def _stages(stages: Sequence[Answer], question: Question) -> Panel:
                 for stage in stages
             ),
         ),
-        after=("Own time has no stage open that began later.",),
+        after=(
+            "Own time has no stage open that began later.",
+            "Skew is the slowest rank over the median.",
+        ),
         question=question,
+        is_wide=True,
     )
 
 

@@ -156,7 +156,7 @@ def _attempts(stages: Sequence[Answer], job: str, project: str, question: Questi
         if len(bars) > 1
         else None,
         table=table(
-            "attempt|#in compiles|#slowest rank over median",
+            "attempt|#in compiles|#skew of ranks",
             (
                 (
                     Cell(str(each["number"]), href=attempt_page(job, each["number"], project)),

@@ -54,7 +54,11 @@ def _sentence(answer: Answer) -> str:
     if not differing:
         return "Nothing differs by more than chance would make it."
     first = max(differing, key=lambda each: abs((each["worse_by"] or 1.0) - 1.0))
-    return f"{first['figure']} is {first['outcome']}: {factor(first['ratio'])}."
+    worse = sum(each["outcome"] == "worse" for each in differing)
+    return (
+        f"{count(worse)} figures are worse, {count(len(differing) - worse)} better; most differs "
+        f"{first['figure'].replace('_', ' ')}: {factor(first['ratio'])}, {first['outcome']}."
+    )
 
 
 def _figures(answer: Answer, question: Question) -> Panel:

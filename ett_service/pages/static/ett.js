@@ -47,14 +47,12 @@ document.addEventListener("click", async (event) => {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   if (!answer.ok) return location.assign(address);
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const lanes = page.getElementById("lanes");
   const title = document.createElement("p");
   const whole = document.createElement("a");
   whole.href = address;
   whole.textContent = page.querySelector("h1").textContent;
   title.append(whole);
-  lanes.querySelector("h2").after(title);
-  place.replaceChildren(lanes);
+  place.replaceChildren(title, ...page.querySelectorAll("#start, #lanes"));
   place.dataset.shows = address;
   addCopyButtons(place);
   whole.focus({ preventScroll: true });

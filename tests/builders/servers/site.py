@@ -14,10 +14,12 @@ import uvicorn
 from httpx2 import Client, Response
 
 from ett_service.api.app import create_app
-from ett_service.api.state import AppState
+from ett_service.api.state import AppState, Notifications
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
+from ett_service.notifications.routing import Directory
 from ett_service.pages.site import ROUTERS
+from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
@@ -100,6 +102,7 @@ def served(store: Store, now_us: int, grafana_url: str = "") -> Iterator[Site]:
         limits=Limits(),
         worker=worker,
         economy=ECONOMY,
+        notifications=Notifications(Directory(keyring=Keyring("k" * 32))),
         grafana_url=grafana_url,
     )
     site = Site(state, clock, worker)

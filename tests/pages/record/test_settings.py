@@ -33,6 +33,17 @@ def test_a_key_is_made_shown_once_and_revoked(site: Site) -> None:
     assert site.api().get("/v1/jobs", headers={"Authorization": f"Bearer {key}"}).status_code == 401
 
 
+def test_receivers_and_mutes_are_those_of_the_api(site: Site) -> None:
+    page = Document.of(site.reader().get("/settings"))
+    shown = {each.text.strip() for each in page.all("th", scope="row")}
+    receivers = site.api().get("/v1/receivers").json()["receivers"]
+    assert receivers
+    assert {receiver["name"] for receiver in receivers} <= shown
+    cells = {each.text.strip() for each in page.all("td")}
+    mutes = site.api().get("/v1/regressions/mutes").json()["mutes"]
+    assert {mute["why"] for mute in mutes} <= cells
+
+
 def test_a_test_message_that_cannot_be_sent_is_refused(site: Site) -> None:
     browser = site.reader()
     token = Document.of(browser.get("/settings")).form_token
