@@ -21,7 +21,6 @@ PAGES = (
     "/jobs/live-failed",
     "/jobs/live-failed/attempts/0",
     "/jobs/live-failed/compile",
-    "/jobs/live-failed/events",
     "/regressions",
     "/what-if",
     "/checkpoints",
