@@ -50,7 +50,7 @@ def take(page: Page, name: str) -> None:
 
 
 def main() -> None:
-    """Take the fleet, light and dark, the job that lost most, and the costliest regression."""
+    """Take the fleet, the job that lost most, an attempt, the costliest regression, and what if."""
     PICTURES.mkdir(exist_ok=True)
     with demo() as served, sync_playwright() as engine:
         browser = engine.chromium.launch(
@@ -64,6 +64,8 @@ def main() -> None:
         take(page, "fleet")
         page.goto(page.locator("#jobs tbody th a").first.get_attribute("href") or "/jobs")
         take(page, "job")
+        page.goto(page.locator("#attempts tbody th a").first.get_attribute("href") or "/jobs")
+        take(page, "attempt")
         for regression in served["regressions"][:1]:
             page.goto(f"/regressions/{regression}")
             take(page, "regression")

@@ -16,13 +16,13 @@ HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"documen
 HOSTILE = "a ..%2F?#&+" + HACK.replace("/", "")
 GRAFANA = "https://grafana.example/team"
 _DAYS = 15
-_RECEIVER = {
+_RECEIVER: dict[str, object] = {
     "name": "hostile",
     "format": "generic",
     "url": "https://93.184.215.14/x",
     "where": {"model": HACK[:90]},
 }
-_MUTE = {"cohort": {"model": HACK[:90]}, "until": "2026-04-01T00:00:00Z", "why": HACK}
+_MUTE: dict[str, object] = {"cohort": {"model": HACK[:90]}, "until": "2026-04-01T00:00:00Z", "why": HACK}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
