@@ -11,6 +11,7 @@ from dashboards.build.kit import (
     Threshold,
     Variable,
     datasource,
+    several,
     to_dashboard,
 )
 
@@ -33,29 +34,26 @@ _JOB = Variable(
     description="The scrape job of the service: one for each ett-service that Prometheus scrapes.",
     query="label_values(ett_build_info, job)",
 )
-_CLUSTER = Variable(
-    name="cluster",
-    label="Cluster",
-    description="Clusters to show; small ones are counted under other.",
-    query='label_values(ett_attempts_running{job="$job"}, cluster)',
-    several=True,
-    all_value=".+",
+_CLUSTER = several(
+    "cluster",
+    "Cluster",
+    "Clusters to show; small ones are counted under other.",
+    'label_values(ett_attempts_running{job="$job"}, cluster)',
+    ".+",
 )
-_COHORT = Variable(
-    name="cohort",
-    label="Cohort",
-    description="Model families to show; small ones are counted under other.",
-    query='label_values(ett_attempts_running{job="$job", cluster=~"$cluster"}, cohort)',
-    several=True,
-    all_value=".+",
+_COHORT = several(
+    "cohort",
+    "Cohort",
+    "Model families to show; small ones are counted under other.",
+    'label_values(ett_attempts_running{job="$job", cluster=~"$cluster"}, cohort)',
+    ".+",
 )
-_INSTANCE = Variable(
-    name="instance",
-    label="Instance",
-    description="Replicas to show.",
-    query='label_values(ett_build_info{job="$job"}, instance)',
-    several=True,
-    all_value=".+",
+_INSTANCE = several(
+    "instance",
+    "Instance",
+    "Replicas to show.",
+    'label_values(ett_build_info{job="$job"}, instance)',
+    ".+",
 )
 OF_SERVICE = (datasource(Source.PROMETHEUS), _JOB, _INSTANCE)
 OF_CLUSTERS = (datasource(Source.PROMETHEUS), _JOB, _CLUSTER)
