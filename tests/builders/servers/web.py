@@ -99,12 +99,18 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
     return Answering
 
 
+class _Server(ThreadingHTTPServer):
+    """Takes as many connections at once as a test may open: past its queue, Linux resets them."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 @contextmanager
 def serving(answer: Callable[[Received], Reply] = accepting, port: int = 0) -> Iterator[Web]:
     """Serve on a free loopback port until the block ends."""
     web = Web(url="", answer=answer)
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(web))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), _handler(web))
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
     with in_thread(server):
         yield web
