@@ -1,12 +1,14 @@
 """Variables, links and annotations of the dashboards over Prometheus."""
 
 from functools import partial
+from typing import Any
 
 from dashboards.build.colours import ALARM, BAD, GOOD, QUIET
 from dashboards.build.kit import (
     Annotation,
     Link,
     Panel,
+    Query,
     Source,
     Threshold,
     Variable,
@@ -21,6 +23,14 @@ SAME_EVERYWHERE = (
 """Why a query of the fleet matches no instance."""
 
 FleetPanel = partial(Panel, unmatched=SAME_EVERYWHERE)
+
+
+def series(title: str, description: str, *queries: Query, **more: Any) -> Panel:
+    """Return series over time, drawn from zero on; *more* are members of ``Panel``."""
+    return Panel(title=title, description=description, queries=queries, low=0, **more)
+
+
+fleet_series = partial(series, unmatched=SAME_EVERYWHERE)
 
 NO_WEEK_BEFORE = "Prometheus has scraped this service for less than two weeks."
 NOTHING_FAILED = "Nothing failed in 7 days."
