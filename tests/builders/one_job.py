@@ -114,7 +114,7 @@ def _looks(lives: Sequence[Life]) -> list[Wire]:
 
 def _changes(lives: Sequence[Life]) -> Iterator[k8s.Json]:
     jobset = k8s.owner("JobSet", NAME)
-    yield k8s.jobset(NAME, 0)
+    yield k8s.jobset(NAME, 0, env=_claims())
     yield k8s.workload("w", jobset, 0)
     for life in lives:
         reserved, admitted = (
@@ -127,7 +127,12 @@ def _changes(lives: Sequence[Life]) -> Iterator[k8s.Json]:
                 yield k8s.workload("w", jobset, 0, evicted, schedulingStats=_evictions(1))
             yield from (_pod(life, index, container) for index in (0, 1))
     done = k8s.condition("Completed", END, reason="AllJobsCompleted")
-    yield k8s.jobset(NAME, 0, restarts=1, conditions=[done])
+    yield k8s.jobset(NAME, 0, env=_claims(), restarts=1, conditions=[done])
+
+
+def _claims(**more: str) -> list[k8s.Json]:
+    environment = {"ETT_JOB": NAME, "ETT_LAUNCH": LAUNCH, **more}
+    return [{"name": name, "value": value} for name, value in environment.items()]
 
 
 def _evictions(count: int) -> k8s.Json:
@@ -153,11 +158,7 @@ def _pod(life: Life, index: int, container: k8s.Json) -> k8s.Json:
         scheduled=life.start + PLACED,
         container=container,
         labels=k8s.jobset_labels(NAME, index, life.attempt),
-        env=[
-            {"name": "ETT_JOB", "value": NAME},
-            {"name": "ETT_LAUNCH", "value": LAUNCH},
-            {"name": "ETT_ATTEMPT", "value": str(life.attempt)},
-        ],
+        env=_claims(ETT_ATTEMPT=str(life.attempt)),
         node=f"n{index + 1}",
     )
 
