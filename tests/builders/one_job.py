@@ -21,7 +21,7 @@ NAME, LAUNCH, GPUS = "llm", "8041", 16
 PLACED, RUNS, TRAINS = 10, 40, 100  #: seconds from the allocation to its pods, trainer and loop
 INITIALISES = TRAINS - RUNS
 END = 2000
-LOOK_EVERY = 50
+LOOK_EVERY = 100
 
 
 @dataclass(frozen=True)
