@@ -20,7 +20,10 @@ from tests.live.serving import send
 
 _RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
 _NAME = re.compile(r"[a-zA-Z_:][\w:]*")
-_STEP_S = 900
+_EVALUATE_S = 300
+"""As far back as rules look that have a sample every 15 minutes: ``promtool`` computes each file at
+an instant of its own inside of the interval."""
+
 _SPAN_S = 2 * 86_400
 
 Rule: TypeAlias = dict[str, Any]
@@ -47,9 +50,8 @@ def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> 
 
 def record(prometheus: Prometheus, until_s: int) -> None:
     """Compute recording rules for two days, each from what those that it names have left."""
-    end = until_s // _STEP_S * _STEP_S
-    start = end - _SPAN_S
-    span = ["--start", str(start), "--end", str(end), "--eval-interval", f"{_STEP_S}s"]
+    span = ["--start", str(until_s - _SPAN_S), "--end", str(until_s)]
+    span += ["--eval-interval", f"{_EVALUATE_S}s"]
     make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
     groups = yaml.safe_load(_RULES.read_text())["groups"]
     for level, rules in enumerate(levels([rule for group in groups for rule in group["rules"]])):
