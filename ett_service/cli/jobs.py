@@ -11,7 +11,16 @@ from ett_service.cli.arguments import named, project, server, whole
 from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import ask, listed, of_project, place
-from ett_service.cli.tables import Answer, Column, cells, number, text, write_pairs, write_table
+from ett_service.cli.tables import (
+    Answer,
+    Column,
+    cells,
+    number,
+    text,
+    write_pairs,
+    write_rows,
+    write_table,
+)
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
 
@@ -52,10 +61,7 @@ def _jobs(args: Namespace) -> list[Any]:
 
 
 def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
-    if jobs:
-        write_table(_JOBS, jobs)
-    else:
-        write_line("No jobs. `ett run --job NAME -- COMMAND` records one.")
+    write_rows(_JOBS, jobs, "No jobs. `ett run --job NAME -- COMMAND` records one.")
 
 
 JOBS = Verb(

@@ -11,7 +11,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from ett_service.cli.output import shown
+from ett_service.cli.output import shown, write_line
 
 _PIPED_WIDTH = 1000
 _FOLDED_FROM = 20  # a column of words is never narrower, unless its words are
@@ -98,6 +98,14 @@ def write_cells(
         console.print(table)
     for line in written.get().splitlines():
         print(line.rstrip())
+
+
+def write_rows(columns: Sequence[Column], rows: Sequence[Any], otherwise: str) -> None:
+    """Write a line for each of *rows*, or where there are none the sentence *otherwise*."""
+    if rows:
+        write_table(columns, rows)
+    else:
+        write_line(otherwise)
 
 
 def write_pairs(pairs: Mapping[str, object], heading: str = "") -> None:
