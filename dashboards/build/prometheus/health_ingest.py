@@ -2,7 +2,7 @@
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Panel, Query, Threshold
-from dashboards.build.prometheus.promql import own
+from dashboards.build.prometheus.promql import once, own
 from dashboards.build.prometheus.shared import series
 
 _NO_REFUSAL = "No event was ever rejected."
@@ -18,6 +18,8 @@ def _quantile(q: float, histogram: str, by: str = "") -> str:
 
 _ALL_EVENTS = f"sum ({_per_second('ett_ingest_events_total')})"
 _REJECTED = _per_second("ett_ingest_events_rejected_total")
+_DROPS = own("ett_ingest_sender_drops_total")
+_GAPS = own("ett_reporting_gaps_total")
 _FAILED = _per_second("ett_http_requests_total", 'status=~"5.."')
 _REQUESTS = _per_second("ett_http_requests_total")
 
@@ -58,6 +60,26 @@ INGEST = (
         Query(_quantile(0.99, "ett_ingest_event_lag_seconds"), "p99"),
         unit="s",
         width=6,
+    ),
+)
+
+MISSING = (
+    series(
+        "Gaps in reports",
+        "In the day before each point, by kind. Missing hooks after an upgrade of "
+        "PyTorch: what they report is missing, not zero. Unreported restarts: launchers that "
+        "count wrongly.",
+        Query(f"sum by (kind) ({once(f'increase({_GAPS}[1d])')})", "{{kind}}"),
+        unit="short",
+        width=12,
+    ),
+    series(
+        "Dropped by senders",
+        "Events that trainers had to drop, as they report it, by reason. A "
+        "full spool: the server was away for longer than 64 MiB of events last.",
+        Query(f"sum by (reason) (increase({_DROPS}[$__rate_interval]))", "{{reason}}"),
+        unit="short",
+        width=12,
     ),
 )
 

@@ -24,6 +24,7 @@ def _cost(group: Answer) -> str:
 _NUMBERS = (
     number("jobs", "jobs", count),
     number("ETT%", ett_ratio, percent),
+    number("slowed", "slowed_ratio", percent),
     number("GPU-h", "gpu_seconds", gpu_hours),
     number("lost GPU-h", lost_gpu_seconds, gpu_hours),
     number("start p50", "time_to_start.p50", duration),
@@ -36,6 +37,7 @@ _RATIOS = (
     text("by wall time", "ett_ratio_wall", percent),
     text("median job", "ett_ratio_median_job", percent),
     text("wasted", "wasted_ratio", percent),
+    text("slowed", "slowed_ratio", percent),
     text("jobs", "jobs", count),
     text("attempts", "attempts", count),
 )
