@@ -7,39 +7,52 @@ from operator import itemgetter
 from typing import Any
 
 from ett_service.charts.units import amount, count
-from ett_service.cli.arguments import named, project, server, whole
+from ett_service.cli.arguments import INSTANT, named, project, server, when, whole
 from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import ask, listed, of_project, place
-from ett_service.cli.tables import Answer, Column, cells, number, text, write_pairs, write_table
+from ett_service.cli.styles import outcome
+from ett_service.cli.tables import (
+    Answer,
+    Column,
+    cells,
+    identifier,
+    number,
+    prose,
+    spare,
+    styled,
+    text,
+    write_pairs,
+    write_table,
+)
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
 
 _FILTERS = {
     **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
     "state": "only in this state: queued, running, interrupted or finished",
-    "from": "only alive at or after this instant (RFC 3339)",
-    "to": "only begun before this instant (RFC 3339)",
     "q": "only with this text in the key or name",
     "project": "project, for a key that may use several",
 }
 
 _JOBS = (
-    text("job"),
-    text("state"),
+    identifier("job"),
+    styled(text("state"), outcome),
     number("ETT%", "ett_ratio", percent),
     number("E2E", "e2e_seconds", clock),
-    number("time to start", "time_to_start_seconds", clock),
-    number("slowed", "slowed_seconds", clock),
     number("failures"),
-    number("gpus"),
-    text("began (UTC)", "started_at", minute),
+    spare(text("began (UTC)", "started_at", minute)),
+    spare(number("time to start", "time_to_start_seconds", clock)),
+    spare(number("gpus")),
+    spare(number("slowed", "slowed_seconds", clock)),
 )
 
 
 def _list_options(parser: ArgumentParser) -> None:
     for name, summary in _FILTERS.items():
         parser.add_argument(f"--{name}", help=summary)
+    when(parser, "--from", "from", f"only alive at or after: {INSTANT}")
+    when(parser, "--to", "to", "only begun before")
     parser.add_argument(
         "--sort", default="-started_at", help="member to sort by; `-` in front: largest first"
     )
@@ -47,7 +60,7 @@ def _list_options(parser: ArgumentParser) -> None:
 
 
 def _jobs(args: Namespace) -> list[Any]:
-    query = {name: getattr(args, name) for name in (*_FILTERS, "sort")}
+    query = {name: getattr(args, name) for name in (*_FILTERS, "from", "to", "sort")}
     return listed(args, "/v1/jobs", "jobs", query, args.limit)
 
 
@@ -121,11 +134,6 @@ def _hooks_in(attempt: Answer, state: str) -> int:
     return list(attempt["hooks"].values()).count(state)
 
 
-def _inferred(gap: Answer) -> str:
-    event = f" (event {gap['event_id']})" if gap["event_id"] else ""
-    return f"{gap['detail']}{event}"
-
-
 _HEADLINE = (
     text("ETT%", "ett_ratio", percent),
     text("E2E", "e2e_seconds", clock),
@@ -165,7 +173,7 @@ _RATES = (
 _RUNS = (
     number("run", "number"),
     text("began (UTC)", "started_at", minute),
-    text("state"),
+    styled(text("state"), outcome),
     number("ETT%", "ett_ratio", percent),
     number("E2E", "e2e_seconds", clock),
     number("time to start", "time_to_start_seconds", clock),
@@ -175,19 +183,19 @@ _RUNS = (
 )
 _ATTEMPTS = (
     number("attempt", "number"),
-    text("launch/attempt/cycle", _position),
+    spare(identifier("launch/attempt/cycle", _position)),
     text("began (UTC)", "started_at", minute),
     number("lasted", _lasted),
-    number("gpus"),
-    text("outcome"),
+    spare(number("gpus")),
+    styled(text("outcome"), outcome),
     text("cause", _cause),
-    text("evidence", _evidence),
+    prose("evidence", _evidence),
 )
 _RECOVERIES = (
-    text("recovery", _from_to),
+    identifier("recovery", _from_to),
     number("seconds", "seconds", _seconds),
     text("spent on", "parts", _spent),
-    text("whose wait", "owners", _spent),
+    spare(text("whose wait", "owners", _spent)),
     number("stalled before", "stalled_seconds", _seconds),
     number("repeated after", "repeated_seconds", _seconds),
 )
@@ -195,14 +203,15 @@ _EXCLUSIONS = (
     text("excluded from (UTC)", "from", minute),
     text("to (UTC)", "to", minute),
     text("by", partial(author, member="made_by")),
-    text("why"),
+    prose("why"),
 )
 _GAPS = (
     text("gap", "kind"),
     text("attempt", "number", or_dash),
-    text("from", "started_at", or_dash),
-    text("to", "ended_at", or_dash),
-    text("what was inferred", _inferred),
+    text("from (UTC)", "started_at", minute),
+    text("to (UTC)", "ended_at", minute),
+    prose("what was inferred", "detail"),
+    spare(identifier("event", "event_id", or_dash)),
 )
 
 

@@ -18,7 +18,7 @@ def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixtu
     assert head.split()[:3] == ["job", "state", "ETT%"]
     (row,) = (row.split() for row in rows if row.startswith("llm-7b"))
     assert row[1:] == [
-        "finished", "50.00%", "0:09:20.0", "0:02:00.0", "-", "1", "8", "2026-03-01", "08:00:00"
+        "finished", "50.00%", "0:09:20.0", "1", "2026-03-01", "08:00:00", "0:02:00.0", "8", "-"
     ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from ett_service.charts.units import count, duration, gpu_hours, money, percent,
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, fetch
-from ett_service.cli.tables import Answer, Column, cells, number, text, write_table
+from ett_service.cli.tables import Answer, Column, cells, number, spare, text, write_table
 from ett_service.cli.verb import Verb
 from ett_service.report.inputs import ett_ratio, lost_gpu_seconds
 
@@ -26,10 +26,10 @@ _NUMBERS = (
     number("ETT%", ett_ratio, percent),
     number("GPU-h", "gpu_seconds", gpu_hours),
     number("lost GPU-h", lost_gpu_seconds, gpu_hours),
-    number("start p50", "time_to_start.p50", duration),
-    number("recover p50", "time_to_recover.p50", duration),
     number("failures", "failures.total", count),
-    number("cost", _cost),
+    spare(number("start p50", "time_to_start.p50", duration)),
+    spare(number("recover p50", "time_to_recover.p50", duration)),
+    spare(number("cost", _cost)),
 )
 _RATIOS = (
     text("ETT% by accelerators", "ett_ratio", percent),

@@ -16,7 +16,7 @@ from ett_service.cli.arguments import config, named
 from ett_service.cli.local import loaded, opened_for_reading
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, place
-from ett_service.cli.tables import text, write_table
+from ett_service.cli.tables import identifier, spare, text, write_table
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StoreInUse
@@ -26,12 +26,12 @@ from ett_service.storage.record.keys import SCOPES, create_key, list_keys, revok
 T = TypeVar("T")
 
 _COLUMNS = (
-    text("prefix"),
+    identifier("prefix"),
     text("project"),
     text("name"),
     text("scopes", "scopes", " ".join),
-    text("created (UTC)", "created_at", minute),
-    text("revoked (UTC)", "revoked_at", minute),
+    spare(text("created (UTC)", "created_at", minute)),
+    spare(text("revoked (UTC)", "revoked_at", minute)),
 )
 
 
