@@ -275,7 +275,7 @@ def _parts_of(phase: str, parts: Mapping[str, int], whole: int) -> Iterator[Stag
 
 
 def _job(args: Namespace) -> Any:
-    return ask(args, place("/v1/jobs/{}", args.name), of_project(args))
+    return ask(args, place("/v1/jobs/{}", args.job), of_project(args))
 
 
 def _write_job(job: Answer, args: Namespace) -> None:
@@ -294,12 +294,12 @@ def _write_job(job: Answer, args: Namespace) -> None:
     _write_section(_ATTEMPTS, job["attempts"])
     reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
     _write_section(_RECORDING, reporting)
-    answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
+    answer = ask(args, place("/v1/jobs/{}/stages", args.job), of_project(args))
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
         write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
-    answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
+    answer = ask(args, place("/v1/jobs/{}/ranks", args.job), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
@@ -377,7 +377,7 @@ def _write_quality(quality: Answer) -> None:
 
 
 JOB = Verb(
-    options=(named("name", "the job's name"), project, server),
+    options=(named("job", "the job's name"), project, server),
     run=_job,
     write=_write_job,
 )

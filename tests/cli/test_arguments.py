@@ -109,5 +109,5 @@ def _acts_of(verb: ArgumentParser) -> Mapping[str, ArgumentParser]:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-3-1", "7", "7m", "999999w"])
 def test_what_is_no_instant_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="RFC 3339|year 1|calendar"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"RFC 3339|year 1|calendar"):
         instant(text)
