@@ -109,6 +109,12 @@ def server(parser: ArgumentParser) -> None:
     )
 
 
+def names_settings(args: Namespace) -> bool:
+    """Return whether settings of this machine are named: by a flag, a variable or ``ett.toml``."""
+    named = args.config, os.environ.get("ETT_CONFIG"), os.environ.get("ETT_DATABASE_URL")
+    return any(named) or Path("ett.toml").exists()
+
+
 def config(parser: ArgumentParser) -> None:
     """Offer ``--config``."""
     parser.add_argument(
