@@ -30,7 +30,7 @@ def _what_if(args: Namespace) -> Any:
 def _write(answer: Answer, _args: Namespace) -> None:
     before = answer["before"]
     write_line(
-        f"ETT {percent(before['ett_ratio'])} of {amount(before['gpu_hours'])} GPU-hours, "
+        f"ETT {percent(before['ett_ratio'])}, {amount(before['gpu_hours'])} GPU-hours held, "
         f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)"
     )
     write_line()

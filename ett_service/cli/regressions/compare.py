@@ -62,6 +62,13 @@ _FIGURES = (
 )
 
 
+_FACTOR_NOTE = (
+    "base and with are medians. The factor is the median of `with` over `base` among all pairs of "
+    "values (Hodges and Lehmann), so that it may differ from the quotient of the medians, and near "
+    "1 in direction, too: look at its interval."
+)
+
+
 def _options(parser: ArgumentParser) -> None:
     for name, meaning in _SETS.items():
         parser.add_argument(
@@ -171,6 +178,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         write_line(f"{name}  {_set(answer[name])}")
     write_line()
     write_table(_FIGURES, answer["compared"])
+    write_line(_FACTOR_NOTE)
     if answer["start_shares"]:
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in answer["start_shares"].items()
