@@ -48,6 +48,7 @@ class Demo:
         return {
             "url": self.server.url,
             "pages": self.server.link,
+            "key": self.server.key,
             "read_key": self.read_key,
             "write_key": self.write_key,
             "directory": str(self.server.folder),
@@ -144,10 +145,10 @@ def _examples(demo: Demo) -> list[str]:
     return [
         f"pages     {demo.server.link}",
         f"address   {demo.server.url}/docs",
-        f"read key  {demo.read_key}",
+        f"key       {demo.server.key} (it may do everything: the demo serves this machine alone)",
         "",
         "Try, in another terminal:",
-        f"  export ETT_URL={demo.server.url} ETT_API_KEY={demo.read_key}",
+        f"  export ETT_URL={demo.server.url} ETT_API_KEY={demo.server.key}",
         "  ett fleet --by team",
         "  ett explain --by team",
         f"  ett job {newest}",
