@@ -165,9 +165,11 @@ _DETAIL = Row(
     "Recoveries, checkpoints and stages",
     (
         Panel(
-            title="Recoveries",
+            title="All recoveries of the job",
             description="From the end of a training loop to the next one of another attempt, "
-            "the silence before it, and the training repeated after it.",
+            "the silence before it, and the training repeated after it. Those after a cancelled "
+            "attempt, and one that is not over, are among them; the fleet's times to recover leave "
+            "them out.",
             queries=_table(job.RECOVERIES),
             unit="s",
             may_be_empty=_CALM,

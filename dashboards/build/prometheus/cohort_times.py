@@ -108,7 +108,7 @@ RECOVERY_ROW = (
     FleetPanel(
         title="Time to recover",
         description="From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point, all selected families together.",
+        "recoveries after failures in the day before each point, all selected families together.",
         unit="s",
         low=0,
         queries=(
@@ -118,7 +118,9 @@ RECOVERY_ROW = (
     ),
     FleetPanel(
         title="Time to recover, p90 by model family",
-        description=("90th percentile over the recoveries of the day before each point."),
+        description=(
+            "90th percentile over the recoveries after failures in the day before each point."
+        ),
         unit="s",
         low=0,
         queries=(Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),),

@@ -24,7 +24,7 @@ COSTS = (
     FleetPanel(
         title="Time to recover, by cluster",
         description="From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point.",
+        "recoveries after failures in the day before each point.",
         unit="s",
         low=0,
         queries=(
@@ -34,8 +34,8 @@ COSTS = (
     ),
     FleetPanel(
         title="Time to recover distribution",
-        description="Number of recoveries by duration. A band far above the rest is a kind of "
-        "failure that is noticed late or restarted by hand. A point is an attempt.",
+        description="Number of recoveries after failures by duration. A band far above the rest is "
+        "a kind of failure that is noticed late or restarted by hand. A point is an attempt.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",

@@ -26,7 +26,8 @@ STARTS = FleetPanel(
 RECOVERIES = FleetPanel(
     title="Time to recover",
     description="From the end of the interrupted training loop to the next one, over the "
-    "recoveries of the day before each point. The failures dashboard says what to fix.",
+    "recoveries after failures in the day before each point. The failures dashboard says what to "
+    "fix.",
     unit="s",
     low=0,
     queries=(
