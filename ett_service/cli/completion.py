@@ -15,6 +15,7 @@ from argparse import (
 from collections.abc import Callable, Iterator, Sequence
 
 import argcomplete
+from argcomplete.shell_integration import shellcode
 
 from ett_service.cli.remote import ask, of_project
 from ett_service.cli.verb import Failure, Verb
@@ -72,7 +73,7 @@ def _options(parser: ArgumentParser) -> None:
 def _code(args: Namespace) -> str:
     # One script is for bash and zsh alike.
     shell = "bash" if args.shell == "zsh" else args.shell
-    return f"{argcomplete.shellcode(['ett'], shell=shell).rstrip()}\n"
+    return f"{shellcode(['ett'], shell=shell).rstrip()}\n"
 
 
 VERB = Verb(

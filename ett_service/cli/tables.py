@@ -14,7 +14,7 @@ from textwrap import fill
 from typing import Any, TypeAlias
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -116,7 +116,11 @@ def write_table(
 
 
 def write_cells(
-    headings: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Iterable[str] = (),
+    last: Sequence[object] | None = None,
 ) -> None:
     """Write a table of cells; the headings in *right* are those of numbers."""
     numbers = frozenset(right)
@@ -124,7 +128,7 @@ def write_cells(
         Column(heading, itemgetter(place), _Kind.NUMBER if heading in numbers else _Kind.WORDS)
         for place, heading in enumerate(headings)
     ]
-    write_table(columns, rows)
+    write_table(columns, rows, last)
 
 
 def write_pairs(pairs: Mapping[str, object], heading: str = "") -> None:
@@ -170,7 +174,7 @@ def _table(columns: Sequence[Column], layout: Mapping[int, int], *, is_boxed: bo
         box=box.SIMPLE_HEAD if is_boxed else None, padding=padding, pad_edge=False, show_edge=False
     )
     for place, width in layout.items():
-        justify = "right" if columns[place].kind is _Kind.NUMBER else "left"
+        justify: JustifyMethod = "right" if columns[place].kind is _Kind.NUMBER else "left"
         table.add_column(columns[place].heading, justify=justify, width=width, overflow="fold")
     return table
 

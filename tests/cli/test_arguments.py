@@ -79,12 +79,16 @@ def test_every_verb_reads_a_day_where_it_reads_an_instant() -> None:
     }
     assert len(read) > 25
     for name, action in read.items():
-        assert action.type is not None, f"{name} is not checked here"
-        assert action.type("2026-03-01"), name
-    assert {str(action.type("2026-03-01")) for action in read.values()} == {
+        assert callable(action.type), f"{name} is not checked here"
+    assert {str(_read(action)) for action in read.values()} == {
         "2026-03-01T00:00:00Z",
         str(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1e6).removesuffix(".0"),
     }
+
+
+def _read(action: Action) -> object:
+    assert callable(action.type)
+    return action.type("2026-03-01")
 
 
 def _options() -> Iterator[tuple[str, str, str, Action]]:

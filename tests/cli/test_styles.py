@@ -1,3 +1,6 @@
+from collections.abc import Iterable
+from enum import StrEnum
+
 import pytest
 
 from ett_service.cli import styles
@@ -13,7 +16,7 @@ def test_what_went_wrong_is_red_and_what_went_well_green() -> None:
 
 
 @pytest.mark.parametrize("words", [Outcome, State, JobState])
-def test_every_outcome_and_state_but_the_usual_ones_has_a_style(words: type) -> None:
+def test_every_outcome_and_state_but_the_usual_ones_has_a_style(words: Iterable[StrEnum]) -> None:
     plain = {word.value for word in words if not styles.outcome(word.value)}
     assert plain <= {"finished"}
 

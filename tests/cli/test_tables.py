@@ -1,17 +1,12 @@
-import contextlib
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 
 from ett_service.cli.tables import number, text, write_table
-from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders import terminal
 
 
 def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,20 +77,10 @@ def _environment(**variables: str) -> dict[str, str]:
 
 
 def _on_a_terminal(program: str, columns: int, **variables: str) -> str:
-    """Run *program* on a terminal of so many columns and return what it shows."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=theirs, env=_environment(**variables)
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
-            while part := terminal.read(1 << 16):
-                shown += part
-        assert process.wait(PATIENCE_S) == 0
-    written = shown.decode()
-    return re.sub(r"\x1b\[[0-9;]*m", "", written) if "NO_COLOR" not in variables else written
+    """Run *program* on a terminal and return what it shows, without bold letters."""
+    given = variables or {"NO_COLOR": "1"}
+    written = terminal.shown([sys.executable, "-c", program], columns, _environment(**given))
+    return written if variables else re.sub(r"\x1b\[[0-9;]*m", "", written)
 
 
 def test_markup_in_a_name_is_text(capsys: pytest.CaptureFixture[str]) -> None:

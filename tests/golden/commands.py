@@ -20,7 +20,7 @@ SPOT = (
 
 OF_THE_SERVER = (
     "jobs --limit 5",
-    "jobs --project default --state running --sort -gpus --limit 3",
+    "jobs --project default --state running --sort -failures --limit 3",
     "jobs corrections live-failed",
     "jobs delete live-queued",
     "job live-failed",
