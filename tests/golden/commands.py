@@ -121,6 +121,7 @@ NOT_RUN = {
     "watch slurm": "likewise",
     "bench changepoints": "it measures detectors, and takes minutes",
     "bench detect": "likewise",
+    "completion": "it prints code of argcomplete's",
     "demo": "it makes the fleet; recorded as such",
     "doctor": "it tells of the machine",
     "regressions mute": "it prints a drawn id; the request is recorded",
