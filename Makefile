@@ -53,9 +53,9 @@ faults: setup ## Kill and pause processes hundreds of times, and pass the client
 	$(BIN)/pytest tests/faults tests/worker tests/client/faults -n 2 --dist loadgroup --quiet \
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
-live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus for longer, and train with a real compiler, JAX, Ray and Slurm.
+live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
-		-n 2 --dist loadgroup --quiet --long -m 'long or longer'
+		-n 2 --dist loadgroup --quiet --long -m long
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

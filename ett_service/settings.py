@@ -27,7 +27,7 @@ from pydantic import (
 from ett_service.core.dimensions import Dimension
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import HOUR_US, SECOND_US
-from ett_service.core.ledger.lifetimes import Limits
+from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.notifications.formats import FORMATS, Format

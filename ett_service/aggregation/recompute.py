@@ -23,7 +23,7 @@ from sqlalchemy import Connection
 
 from ett_service.aggregation.fold_job import fold_batch
 from ett_service.aggregation.verify import repair
-from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
+from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
 from ett_service.storage.fleet import contributions

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table
 from ett_service.aggregation.fold_job import FoldedJob, fold_job
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import Totals
-from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
+from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION, JobLedger
 from ett_service.core.words import Category, Owner, WaitPart, Word
 from ett_service.storage.engine.store import Readable, Store

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 
 from ett_service.api.columns import Column, ColumnKind, columns_of
-from ett_service.api.problems import Problem, ProblemKind, fault_members
+from ett_service.api.problems import Problem, ProblemKind, declared, fault_members
 from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind
 from ett_service.core.regressions.finding import Triage
@@ -206,15 +206,15 @@ def listed(
     *,
     of: type[BaseModel],
     name: str,
-    next_cursor: str | None = None,
 ) -> A | Response:
     """Return *answer* for JSON, else its *rows*, each of which is *of* this model, as a file.
 
-    Of a page, *next_cursor* goes into the header ``ETT-Next-Cursor``.
+    The cursor of a page goes into the header ``ETT-Next-Cursor``.
     """
     if form == "json":
         return answer
     plain = [row.model_dump(mode="json", by_alias=True) for row in rows]
+    next_cursor = getattr(answer, "next_cursor", None)
     return as_file(form, columns_of(of), plain, name=name, next_cursor=next_cursor)
 
 
@@ -236,8 +236,10 @@ def as_file(
     return Response(body, headers=headers, media_type=media)
 
 
-def as_files(*, paged: bool = False) -> dict[int | str, dict[str, Any]]:
-    """Describe, for a route's ``responses``, the formats beside JSON."""
+def as_files(
+    refusals: Sequence[int] = (401, 403, 404, 422, 503), *, paged: bool = False
+) -> dict[int | str, dict[str, Any]]:
+    """Describe the ``responses`` of a route that lists: the formats beside JSON, and *refusals*."""
     cursor = {"description": "`next_cursor`, for CSV and Parquet.", "schema": {"type": "string"}}
     answer: dict[str, Any] = {
         "content": {
@@ -247,7 +249,7 @@ def as_files(*, paged: bool = False) -> dict[int | str, dict[str, Any]]:
     }
     if paged:
         answer["headers"] = {NEXT_CURSOR: cursor}
-    return {200: answer}
+    return {200: answer, **declared(*refusals)}
 
 
 def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> bytes:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ett_service.cli.arguments import INSTANT, server, when, whole
-from ett_service.cli.output import clock, minute, percent, write_line
+from ett_service.cli.output import clock, minute, percent
 from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import listed
 from ett_service.cli.styles import outcome
@@ -14,7 +14,7 @@ from ett_service.cli.tables import (
     spare,
     styled,
     text,
-    write_table,
+    write_rows,
 )
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
@@ -56,10 +56,7 @@ def _jobs(args: Namespace) -> list[Any]:
 
 
 def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
-    if jobs:
-        write_table(_JOBS, jobs)
-    else:
-        write_line("No jobs. `ett run --job NAME -- COMMAND` records one.")
+    write_rows(_JOBS, jobs, "No jobs. `ett run --job NAME -- COMMAND` records one.")
 
 
 VERB = Verb(

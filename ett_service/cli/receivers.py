@@ -17,9 +17,9 @@ from ett_service.cli.tables import (
     spare,
     styled,
     text,
-    write_table,
+    write_rows,
 )
-from ett_service.cli.verb import Exit, Failure, Verb
+from ett_service.cli.verb import Exit, Failure, Verb, act
 from ett_service.notifications.formats import FORMATS
 
 _MOST = 1000
@@ -110,10 +110,7 @@ def _list(args: Namespace) -> Any:
 
 
 def _write_list(receivers: list[Any], _args: Namespace) -> None:
-    if receivers:
-        write_table(_RECEIVERS, receivers)
-    else:
-        write_line("No receivers. `ett receivers add NAME ADDRESS` adds one.")
+    write_rows(_RECEIVERS, receivers, "No receivers. `ett receivers add NAME ADDRESS` adds one.")
 
 
 def _test(args: Namespace) -> Any:
@@ -157,10 +154,7 @@ def _deliveries(args: Namespace) -> Any:
 
 
 def _write_deliveries(deliveries: list[Any], _args: Namespace) -> None:
-    if deliveries:
-        write_table(_DELIVERIES, deliveries)
-    else:
-        write_line("No deliveries.")
+    write_rows(_DELIVERIES, deliveries, "No deliveries.")
 
 
 def _replay(args: Namespace) -> Any:
@@ -184,48 +178,31 @@ def _content(file: Path | None) -> str:
 
 VERB = Verb(
     acts={
-        "add": Verb(
-            summary="add a receiver and print its signing secret, this once",
-            options=(_add_options, *_SHARED),
-            run=_add,
-            write=_write_added,
+        "add": act(
+            "add a receiver and print its signing secret, this once",
+            _add,
+            _write_added,
+            _add_options,
+            *_SHARED,
         ),
-        "list": Verb(
-            summary="list all receivers and their state",
-            options=_SHARED,
-            run=_list,
-            write=_write_list,
+        "list": act("list all receivers and their state", _list, _write_list, *_SHARED),
+        "test": act("send a test message", _test, _write_test, *_NAMED, exit_code=_delivered),
+        "remove": act(
+            "remove a receiver, with its pending deliveries", _remove, _write_removed, *_NAMED
         ),
-        "test": Verb(
-            summary="send a test message",
-            options=_NAMED,
-            run=_test,
-            write=_write_test,
-            exit_code=_delivered,
+        "rotate": act(
+            "make a new secret; the former one still signs for a day",
+            _rotate,
+            _write_secret,
+            *_NAMED,
         ),
-        "remove": Verb(
-            summary="remove a receiver, with its pending deliveries",
-            options=_NAMED,
-            run=_remove,
-            write=_write_removed,
+        "deliveries": act(
+            "list deliveries, latest first",
+            _deliveries,
+            _write_deliveries,
+            *_NAMED,
+            _deliveries_options,
         ),
-        "rotate": Verb(
-            summary="make a new secret; the former one still signs for a day",
-            options=_NAMED,
-            run=_rotate,
-            write=_write_secret,
-        ),
-        "deliveries": Verb(
-            summary="list deliveries, latest first",
-            options=(*_NAMED, _deliveries_options),
-            run=_deliveries,
-            write=_write_deliveries,
-        ),
-        "replay": Verb(
-            summary="send dead deliveries again",
-            options=_NAMED,
-            run=_replay,
-            write=_write_replayed,
-        ),
+        "replay": act("send dead deliveries again", _replay, _write_replayed, *_NAMED),
     },
 )

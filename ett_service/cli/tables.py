@@ -19,7 +19,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from ett_service.cli.output import shown
+from ett_service.cli.output import shown, write_line
 
 _BETWEEN = 2
 _LEAST_PROSE = 16
@@ -129,6 +129,14 @@ def write_cells(
         for place, heading in enumerate(headings)
     ]
     write_table(columns, rows, last)
+
+
+def write_rows(columns: Sequence[Column], rows: Sequence[Any], otherwise: str) -> None:
+    """Write a line for each of *rows*, or where there are none the sentence *otherwise*."""
+    if rows:
+        write_table(columns, rows)
+    else:
+        write_line(otherwise)
 
 
 def write_pairs(pairs: Mapping[str, object], heading: str = "") -> None:

@@ -109,6 +109,17 @@ class Verb:
             )
 
 
+def act(
+    summary: str,
+    run: Callable[[Namespace], Any],
+    write: Callable[[Any, Namespace], None],
+    *options: Callable[[ArgumentParser], None],
+    exit_code: Callable[[Any, Namespace], Exit] = _done,
+) -> Verb:
+    """Return an act of a verb; see there for its members."""
+    return Verb(summary=summary, options=options, run=run, write=write, exit_code=exit_code)
+
+
 def perform(args: Namespace) -> Exit:
     """Run what *args* chose, print its answer and return the exit code."""
     verb: Verb = args.chosen

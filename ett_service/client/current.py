@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ett_service.client.recorder import Recorder, Steps
-from ett_service.client.telemetry import Cost
+from ett_service.client.recorder import Cost, Recorder, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

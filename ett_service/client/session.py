@@ -14,12 +14,11 @@ from ett_service.client.exits import Exits
 from ett_service.client.guard import guarded, misused, surplus, warn_once
 from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
-from ett_service.client.recorder import Recorder
+from ett_service.client.recorder import Cost, Recorder
 from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
 from ett_service.client.starting.opening import own_launch, say_facts, say_start
 from ett_service.client.starting.startup import say_startup
-from ett_service.client.telemetry import Cost
 
 _EXIT_SECONDS = 1.8
 

@@ -4,11 +4,13 @@
 open inside it. Stages are compared in lower case, with ``_`` for ``-`` and blanks.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import NamedTuple
 
+from ett_service.core.intervals import LARGEST_STORED, Interval
 from ett_service.core.words import CATEGORIES_OF, Category, Owner, Period, Phase, WaitPart
 
 NEXT_CYCLE = "next_cycle"
@@ -140,3 +142,38 @@ class WaitShare(NamedTuple):
     owner: Owner
     us: int
     weighted_us: int | None  #: times accelerators; None in the queue, and while they are unknown
+
+
+def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Sequence[OwnedWait]:
+    """Return the waits that begin inside the *span*; *waits* are in order."""
+    return waits[bisect_left(waits, (span[0],)) : bisect_left(waits, (span[1],))]
+
+
+def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
+    """Return the microseconds of *waits* by owner, in their order; one without any is absent."""
+    sums: dict[Owner, int] = {}
+    for start, end, _, _, owner in waits:
+        sums[owner] = sums.get(owner, 0) + end - start
+    return {owner: sums[owner] for owner in Owner if owner in sums}
+
+
+def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
+    """Sum the waits by part and owner, in order; *gpus* are the accelerators of each attempt."""
+    known = None not in gpus
+    counts = [count or 0 for count in gpus]
+    sums: dict[tuple[WaitPart, Owner], list[int]] = {}
+    for start, end, part, number, owner in waits:
+        row = sums.setdefault((part, owner), [0, 0])
+        row[0] += end - start
+        row[1] += (end - start) * (0 if number is None else counts[number])
+    return tuple(
+        WaitShare(
+            *key,
+            us,
+            min(weighted_us, LARGEST_STORED) if known and key[0] in _WEIGHTED else None,
+        )
+        for key, (us, weighted_us) in sorted(sums.items())
+    )
+
+
+_WEIGHTED = frozenset(PARTS.values())

@@ -19,8 +19,8 @@ from ett_service.core.dimensions import Cohort as Kind
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
-from ett_service.core.ledger.spans import NEVER
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import OTHER, Category
 from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan

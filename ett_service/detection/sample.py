@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import StepTime
-from ett_service.core.ledger.spans import NEVER
 from ett_service.core.ledger.speed import FEWEST_WINDOWS
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, WASTED, Category, Outcome, Phase

@@ -4,14 +4,14 @@ import gzip
 import os
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ett_service.core.errors import EttError
-from ett_service.importers.importer import Report
+from ett_service.importers.importer import ImportedRun, Report, distinct
 
 _LONGEST_LINE: Final = 1 << 20
 _BLOCK: Final = 1 << 18
@@ -29,6 +29,32 @@ class Line(NamedTuple):
     number: int  #: counted from 1
     text: str
     is_whole: bool  #: whether it ends with a line feed; the last one of a file may still grow
+
+
+def runs_of(
+    paths: Sequence[Path],
+    patterns: Sequence[str],
+    of_file: Callable[[Path, Report], Iterator[ImportedRun]],
+) -> tuple[Iterator[ImportedRun], Report]:
+    """Return what *of_file* yields of each file, every run once, and the report of the rest.
+
+    Files are those of ``files_under``; one that cannot be read to its end is named in the report.
+    """
+    report = Report()
+    return distinct(_runs_of(paths, patterns, of_file, report)), report
+
+
+def _runs_of(
+    paths: Sequence[Path],
+    patterns: Sequence[str],
+    of_file: Callable[[Path, Report], Iterator[ImportedRun]],
+    report: Report,
+) -> Iterator[ImportedRun]:
+    for path in files_under(paths, patterns, report):
+        try:
+            yield from of_file(path, report)
+        except Unreadable as error:
+            report.miss(path, str(error))
 
 
 def files_under(paths: Sequence[Path], patterns: Sequence[str], report: Report) -> Iterator[Path]:

@@ -69,7 +69,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LogLine:
     """One ``:::MLLOG`` line; ``at_us`` is None where its timestamp says nothing."""
 
     at_us: int | None
@@ -155,7 +155,7 @@ class Log:
         places = range(0, len(self.counts), width)
         return sorted(Count(*self.counts[place : place + width]) for place in places)
 
-    def take(self, record: Record) -> None:
+    def take(self, record: LogLine) -> None:
         """Add a record."""
         self.records += 1
         self.last_errors.clear()
@@ -171,7 +171,7 @@ class Log:
         if record.at_us is not None:
             self._take_instant(record, Moment(record.at_us, record.line))
 
-    def _take_instant(self, record: Record, at: Moment) -> None:
+    def _take_instant(self, record: LogLine, at: Moment) -> None:
         self.first = self.first or at
         self._extend("", at)
         if record.key in _EDGES:
@@ -245,7 +245,7 @@ def read_logs(path: Path, report: Report) -> list[Log]:
     return _with_remarks_joined(logs)
 
 
-def _records(line: Line, path: Path, report: Report) -> Iterator[Record]:
+def _records(line: Line, path: Path, report: Report) -> Iterator[LogLine]:
     """Ranks write at once, so one line may hold several records, whole or cut."""
     for marked in re.finditer(_MARK, line.text):
         record = _parsed(line.text, marked.end())
@@ -259,7 +259,7 @@ def _records(line: Line, path: Path, report: Report) -> Iterator[Record]:
         else:
             report.records += 1
         metadata = record.get("metadata")
-        yield Record(
+        yield LogLine(
             at_us,
             record["key"],
             record.get("value"),
@@ -296,7 +296,7 @@ def _is_in_seconds(time_ms: object) -> bool:
     return isinstance(time_ms, int | float) and _FIRST_MS <= time_ms * 1000 <= _LAST_MS
 
 
-def _take_record(logs: list[Log], record: Record) -> None:
+def _take_record(logs: list[Log], record: LogLine) -> None:
     log = logs[-1]
     opens = record.key in ("cache_clear", "init_start") or record.key.startswith("submission_")
     if opens and record.at_us is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection
 
-from ett_service.core.ledger.attempts import TOLERANCE_US
+from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.ingest.decode import Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
 from ett_service.storage.engine.statements import insert_new, replace_rows

@@ -163,6 +163,18 @@ class Batch:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
+def read_made(events: Iterable[Mapping[str, Any]], frame: Frame) -> Batch:
+    """Read events that were made from another format; what the wire refuses is refused here."""
+    read = [
+        read_event(msgspec.json.encode(event), index, frame, None)
+        for index, event in enumerate(events)
+    ]
+    return Batch(
+        arrivals=tuple(each for each in read if isinstance(each, Arrival)),
+        refusals=tuple(each for each in read if isinstance(each, Refusal)),
+    )
+
+
 def decode(body: bytes, headers: Mapping[str, str], *, now_us: int, limits: Limits) -> Batch:
     """Read a request's *body* as its *headers* say, whatever case their names are in.
 

@@ -17,8 +17,7 @@ from sqlalchemy import Connection
 from ett_service.core.words import Outcome, Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
-from ett_service.ingest.decode import Arrival, Batch, read_event
-from ett_service.ingest.refusals import Refusal
+from ett_service.ingest.decode import read_made
 from ett_service.ingest.text import Frame
 from ett_service.storage.record.events import known_ids
 
@@ -85,17 +84,8 @@ def accept(
     events = list(_events(trainer, status, is_begun=is_seen))
     if not is_seen:
         events.append(_event(trainer, status, "heartbeat", id=seen))
-    return batches.accept(conn, _batch(events, frame), project_id=project_id, now_us=frame.now_us)
-
-
-def _batch(events: list[Members], frame: Frame) -> Batch:
-    read = [
-        read_event(msgspec.json.encode(event), index, frame, None)
-        for index, event in enumerate(events)
-    ]
-    return Batch(
-        arrivals=tuple(each for each in read if isinstance(each, Arrival)),
-        refusals=tuple(each for each in read if isinstance(each, Refusal)),
+    return batches.accept(
+        conn, read_made(events, frame), project_id=project_id, now_us=frame.now_us
     )
 
 

@@ -4,23 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ett_service.core.planning.scenario import SCENARIOS
 from ett_service.report.document import Answer, Week
 
 Ask = Callable[[str, Mapping[str, object]], Any]
 """Returns the JSON answer of a path and its query; None is left out, lists are repeated."""
 
 TREND_WEEKS = 8
-SCENARIOS = (
-    "halve infra failures",
-    "halve user failures",
-    "halve launcher_init",
-    "halve pt2_compile",
-    "halve checkpoint_blocking",
-    "halve stalled",
-    "halve restart_wait",
-    "publish off the GPUs",
-)
-"""What the report tries out: each is read by ``/v1/what-if``."""
 
 _MOST_MARKERS = 100
 _MOST_JOBS = 10

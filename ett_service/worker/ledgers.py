@@ -18,7 +18,7 @@ from ett_service.aggregation.fold_job import (
     warm,
 )
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
+from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store

@@ -205,7 +205,7 @@ class DeliveryThread(PeriodicThread):
             raise
         except EttError as error:
             outcome, repeated = Outcome(None, str(error)), False
-        except Exception as error:
+        except Exception as error:  # logged, and a failed try: it must not be made for ever
             log.exception("A delivery could not be made.", extra={"event": "delivery_error"})
             outcome, repeated = Outcome(None, f"It failed with {type(error).__name__}."), False
         return partial(self._schedule.settle, claim, outcome, is_repeated=repeated)

@@ -174,7 +174,7 @@ class DetectionThread(PeriodicThread):
                 self.run_once(epoch)
         except LeaseLost as error:
             log.warning("The search wrote nothing: %s", error, extra={"event": "lease_lost"})
-        except Exception:
+        except Exception:  # at the end the store may close first; before it, `run` logs it
             if not self.stopping.is_set():
                 raise
         return self._pause_seconds
@@ -225,7 +225,7 @@ class DetectionThread(PeriodicThread):
             self._search(project_id, at_us, epoch)
         except (LeaseLost, StorageUnavailable):
             raise
-        except Exception:
+        except Exception:  # logged, and tried again later: the others are searched meanwhile
             self._not_before[project_id] = time.monotonic() + _RETRY_SECONDS
             log.exception(
                 "A project could not be searched for regressions.",

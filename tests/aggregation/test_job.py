@@ -51,7 +51,7 @@ def deliveries(draw: st.DrawFn) -> tuple[Timeline, list[list[Event]]]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -92,7 +92,9 @@ def long_life(chance: Random) -> Iterator[list[Event]]:
         now += MINUTE
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))]
+)
 def test_a_long_life_is_stored_as_one_fold_after_each_step(
     store: Store, key: JobKey, seed: int
 ) -> None:

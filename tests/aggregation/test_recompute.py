@@ -144,10 +144,11 @@ def test_a_run_from_the_start_begins_there(database_url: str) -> None:
     assert recomputed(database_url, from_start=True)[1][-1] == 4
 
 
+@pytest.mark.parametrize("dialect", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
 def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     database_url: str,
 ) -> None:
-    fill(database_url, 40)
+    fill(database_url, 20)
     run = (
         "import sys; from ett_service.aggregation import recompute as r; r.MOST_JOBS = 1\n"
         f"if __name__ == '__main__':\n    r.recompute(sys.argv[1], lambda: {LATER},"
@@ -163,6 +164,6 @@ def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     done, reports = recomputed(database_url)
 
     assert done is not None
-    assert done.jobs == 40
+    assert done.jobs == 20
     assert reports[0] > 5
     assert count_differences(database_url) == 0

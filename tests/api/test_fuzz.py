@@ -14,7 +14,7 @@ from tests.builders.otlp import Sent, numbered
 from tests.builders.servers.application import Service
 
 QUIET = settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -107,7 +107,7 @@ def test_no_body_and_no_encoding_makes_it_fail(service: Service, body: bytes, wo
     _post(service, body, **{"Content-Type": f"application/x-ndjson; {plain}"})
 
 
-@settings(QUIET, max_examples=25)
+@settings(QUIET, max_examples=12)
 @given(st.lists(good_events, min_size=1, max_size=6), sent_at)
 def test_every_page_of_a_job_can_be_read_whatever_was_sent(
     service: Service, events: list[dict[str, Any]], sent: str | None

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Thread
+from threading import Condition
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.builders.kubernetes import Json
+from tests.builders.servers.threads import in_thread
 
 TOKEN = "token-of-the-watcher"  # noqa: S105 -- the server is gone with the test
 PATHS = {
@@ -227,15 +228,11 @@ def api_server() -> Iterator[ApiServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), requests)
     server.daemon_threads = True
     state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.wake()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with in_thread(server):
+        try:
+            yield state
+        finally:
+            state.wake()
 
 
 def kubeconfig(url: str, token: str = TOKEN) -> Json:

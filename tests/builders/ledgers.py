@@ -8,8 +8,8 @@ from sqlalchemy import Connection, delete, insert
 
 from ett_service.aggregation.fold_job import KeptFold, refresh
 from ett_service.core.events import AttemptStarted, Event, PhaseStarted
+from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Phase
 from ett_service.storage.engine.statements import insert_new

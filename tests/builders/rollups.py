@@ -12,8 +12,8 @@ from ett_service.core.fleet.contribution import Cells, contribution
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.attempt_results import corrected
+from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers

@@ -5,12 +5,12 @@ import socket
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from ett_service.cli.main import main
 from tests.builders.servers.ett import Server
+from tests.builders.servers.threads import in_thread
 from tests.cli.conftest import Ett
 
 
@@ -135,12 +135,9 @@ def other_server() -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Keep the test's output clean."""
 
-    with HTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
+    server = HTTPServer(("127.0.0.1", 0), Page)
+    with in_thread(server):
         yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
 
 
 def test_an_address_of_some_other_server_is_recognised(ett: Ett, other_server: str) -> None:

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from ett_service.client.recorder import Cost
 from ett_service.client.reporting.loop import train_loop
 from ett_service.client.reporting.phase import phase
 from ett_service.client.session import step
-from ett_service.client.telemetry import Cost
 from ett_service.client.torch import batches
 from ett_service.client.torch.states import body_of
 from tests.builders.trainers import environment, recording, run_trainer, spooled

@@ -95,7 +95,7 @@ def test_every_public_call_writes_what_ingest_takes(made: Made) -> None:
 
 @given(job=st.just("llm-70b") | drawn_calls.texts, members=drawn_calls.facts,
        calls=drawn_calls.calls, variables=drawn_calls.variables)  # fmt: skip
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
 def test_no_call_raises_or_writes_what_is_refused(
     made: Made,
     job: str,

@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from ett_service.core.events import AttemptStarted, CheckpointSaved, Event, JobEnded, JobFacts
-from ett_service.core.ledger.lifetimes import Limits
+from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.words import FAILURES, Category, JobState, Origin, Period, Phase
 from tests.core.oracle_lives import (
     Bounds,

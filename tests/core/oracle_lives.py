@@ -16,7 +16,7 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.ledger.lifetimes import Limits
+from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin, Outcome, Phase
 from tests.core.oracle_cycles import recounted
 

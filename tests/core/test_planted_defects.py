@@ -10,8 +10,8 @@ from hypothesis import Phase as Step
 from hypothesis import find, settings
 
 from ett_service.core.events import Event
+from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.lifetimes import Limits
 from ett_service.core.ledger.results import JobLedger
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.plain_ledgers import plain

@@ -14,7 +14,7 @@ from ett_service.demo.fleet import CLUSTERS
 from ett_service.fleet.economy import PEAK_RATES
 from tests.demo.conftest import Judged, instant, node_days, spans
 
-pytestmark = pytest.mark.xdist_group("fleet of sixty days")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("fleet of sixty days")]
 
 LARGE = 128
 

@@ -8,7 +8,7 @@ from ett_service.core.words import Category, JobState, Outcome, Phase
 from ett_service.demo.calendar import HOUR, MINUTE
 from tests.demo.conftest import END_US, Judged, decoded
 
-pytestmark = pytest.mark.xdist_group("fleet of sixty days")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("fleet of sixty days")]
 
 
 def test_every_attempt_and_every_cause_is_found_again(judged: Judged) -> None:

@@ -11,7 +11,7 @@ from ett_service.demo.calendar import DAY, HOUR, Almanac
 from ett_service.demo.fleet import Planted
 from tests.demo.conftest import DAYS, END_US, Judged, Lived, instant, spans
 
-pytestmark = pytest.mark.xdist_group("fleet of sixty days")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("fleet of sixty days")]
 
 
 def slowdown(before: dict[str, list[float]], after: dict[str, list[float]]) -> float:

@@ -22,7 +22,7 @@ from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from tests.demo.conftest import END_US, Judged
 from tests.demo.stored import stored
 
-pytestmark = pytest.mark.xdist_group("fleet of sixty days")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("fleet of sixty days")]
 
 PLAN = Plan(options=Options(impact_floor=IMPACT_FLOOR))
 LAST_US = END_US // DAY_US * DAY_US

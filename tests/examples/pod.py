@@ -3,7 +3,6 @@
 import json
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from typing_extensions import override
 
 from tests.builders.servers.ett import Server
+from tests.builders.servers.threads import in_thread
 from tests.examples.conftest import EXAMPLES
 
 KUBERNETES = EXAMPLES / "kubernetes"
@@ -147,14 +147,11 @@ def api_server(pod: Pod) -> Iterator[None]:
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(_certificate(pod.folder / "ca.crt"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
-        listener.socket = context.wrap_socket(listener.socket, server_side=True)
-        pod.port = listener.server_port
-        thread = threading.Thread(target=listener.serve_forever)
-        thread.start()
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listener.socket = context.wrap_socket(listener.socket, server_side=True)
+    pod.port = listener.server_port
+    with in_thread(listener):
         yield
-        listener.shutdown()
-        thread.join()
 
 
 def _certificate(path: Path) -> Path:

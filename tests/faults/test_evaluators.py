@@ -164,7 +164,7 @@ class Reader:
 @pytest.mark.parametrize(
     ("rounds", "lease_seconds", "takeover_seconds"),
     [
-        (20, 0.1, 5.0),
+        (8, 0.1, 5.0),
         # A lease of production, 15 s, 20 times as fast, and three of them to take over.
         pytest.param(None, 0.75, 2.25, marks=pytest.mark.long, id="long"),
     ],

@@ -5,7 +5,6 @@ import json
 import logging
 import socket
 import socketserver
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.servers.threads import in_thread
 from tests.builders.trainers import environment, run_trainer, spooled
 
 log = logging.getLogger(__name__)
@@ -111,17 +111,12 @@ def listening(hostile: Hostile) -> Iterator[Hostile]:
         def handle(self) -> None:
             hostile.answer(self.request)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answering) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
-        hostile.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield hostile
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answering)
+    server.daemon_threads = True
+    server.block_on_close = False
+    hostile.url = f"http://127.0.0.1:{server.server_address[1]}"
+    with in_thread(server):
+        yield hostile
 
 
 @pytest.mark.parametrize("flushes", [11, pytest.param(None, marks=pytest.mark.long, id="long")])

@@ -161,6 +161,7 @@ def test_no_garbage_anywhere_stops_the_reading(
     assert report.records >= 14 - 2 - cut_or_garbled
 
 
+@pytest.mark.long
 def test_a_long_log_keeps_a_bounded_number_of_counts(tmp_path: Path) -> None:
     report = Report()
     steps = (line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(135_000))

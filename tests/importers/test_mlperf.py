@@ -139,7 +139,7 @@ def test_each_event_names_the_line_that_says_it(tmp_path: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_tree_nor_much_with_a_log(tmp_path: Path) -> None:
-    steps = [line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(2000)]
+    steps = [line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(600)]
     for number in range(12):
         folder = tmp_path / "many" / str(number % 3)
         folder.mkdir(parents=True, exist_ok=True)

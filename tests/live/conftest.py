@@ -19,7 +19,7 @@ from tests.live.compressed import FASTER, Clock, DueEvent, Player, tape
 from tests.live.serving import send, serving, settled, shows
 from tests.live.worsened import worsened
 
-LIVE_S, SHORT_S = 100, 25
+LIVE_S = 100
 FLEET_SEED = 16
 FLEET_ENDS_US = instant("2026-03-04T14:20:00Z")
 """In the minutes before, jobs start, fail, are preempted, recover, save, stall and end."""
@@ -75,15 +75,9 @@ class Troubled:
 
 
 @pytest.fixture(scope="session")
-def is_long(pytestconfig: pytest.Config) -> bool:
-    """Return whether the tests may take many minutes, as with ``--long``, in ``make live``."""
-    return bool(pytestconfig.getoption("--long"))
-
-
-@pytest.fixture(scope="session")
-def fleet(is_long: bool) -> Fleet:
+def fleet() -> Fleet:
     """Return days of the demo's fleet, always the same."""
-    return generate(seed=FLEET_SEED, days=14 if is_long else 3, end_us=FLEET_ENDS_US)
+    return generate(seed=FLEET_SEED, days=14, end_us=FLEET_ENDS_US)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +108,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
 
 
 @pytest.fixture(scope="session")
-def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """Send the fleet's last minutes as they happen; the days before lie in blocks."""
     with ExitStack() as stack:
         _begun.append(stack)
@@ -123,12 +117,10 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         rules = trouble.rules(folder)
         prometheus = Prometheus(folder, targets=[server.url], rules=rules)
         stack.callback(prometheus.stop)
-        past_until_us = _make_past(server, prometheus, fleet, is_long=is_long)
+        past_until_us = _make_past(server, prometheus, fleet)
         began_us = time.time_ns() // 1000
-        live_s = LIVE_S if is_long else SHORT_S
-        ended_us = began_us + live_s * SECOND_US
-        from_us = FLEET_ENDS_US - FASTER * live_s * SECOND_US
-        events = tape(fleet, Clock(from_us, began_us), ended_us)
+        ended_us = began_us + LIVE_S * SECOND_US
+        events = tape(fleet, Clock(LIVE_FROM_US, began_us), ended_us)
         send(server, [event.event for event in events if event.due_us <= began_us])
         settled(server)
         shows(server, "ett_window_ratio")
@@ -145,12 +137,11 @@ def live(is_long: bool, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) 
         yield Live(server, prometheus, past_until_us, events, began_us, ended_us, looked_us)
 
 
-def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet, *, is_long: bool) -> int:
+def _make_past(server: Server, prometheus: Prometheus, fleet: Fleet) -> int:
     """Send what was before as history, make blocks of it up to now, and return that instant."""
     until_us = time.time_ns() // 1000
     past.send_all(server, fleet, Clock(LIVE_FROM_US, until_us, faster=1))
     settled(server)
-    past.export(server, prometheus, until_us, "15m" if is_long else "1h")
-    if is_long:
-        past.record(prometheus, until_us // SECOND_US)
+    past.export(server, prometheus, until_us, "15m")
+    past.record(prometheus, until_us // SECOND_US)
     return until_us

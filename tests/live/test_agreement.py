@@ -16,7 +16,7 @@ from tests.live.compressed import Clock
 from tests.live.conftest import FLEET_ENDS_US, Live
 from tests.live.serving import ask, send, settled
 
-pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 CLUSTER = "quiet"
 JOBS = 60
@@ -78,7 +78,6 @@ def _gauges(prometheus: Prometheus) -> dict[str, float]:
     return _by_cohort(prometheus.query(f"max without (instance, pod) (ett_window_ratio{selector})"))
 
 
-@pytest.mark.long
 def test_counters_in_promql_say_what_the_api_says(live: Live, quiet: Mapping[str, float]) -> None:
     assert len(quiet) >= 10
     of_counters = _by_cohort(live.prometheus.query(ETT_OF_COUNTERS.format(cluster=CLUSTER)))

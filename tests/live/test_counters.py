@@ -13,7 +13,7 @@ from tests.live import page
 from tests.live.conftest import Live
 from tests.live.serving import ask, send, settled
 
-pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 _HELD_UP = 6
 """Minutes that the loop of the job ``held-up`` is thought to stand still for a save."""

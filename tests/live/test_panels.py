@@ -8,7 +8,7 @@ from dashboards.build.prometheus.regressions import REGRESSIONS
 from tests.builders.servers.grafana import Range, Viewer
 from tests.live.conftest import Live
 
-pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 DASHBOARDS = [
     dashboard

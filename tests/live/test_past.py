@@ -11,7 +11,7 @@ from tests.live import past
 from tests.live.compressed import Clock
 from tests.live.conftest import LIVE_FROM_US, Live
 
-pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("live"), pytest.mark.timeout(1800)]
 
 _HOUR_S = 3600
 _STARTED = "sum(last_over_time(ett_attempts_started_total[2h]))"

@@ -14,7 +14,7 @@ from tests.builders.servers.processes import Running
 from tests.live import page
 from tests.live.serving import QUICK, send, settled
 
-pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("replicas"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("replicas"), pytest.mark.timeout(1800)]
 
 COMPARED = 20
 ROUNDS = 1_000

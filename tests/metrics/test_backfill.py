@@ -9,7 +9,7 @@ import pytest
 from ett_service.core.fleet.counters import Moves, Steps
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.core.intervals import HOUR_US, SECOND_US
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.metrics.backfill import Past, Scope
 from ett_service.metrics.text import END, TextFormat
 from ett_service.storage.metrics.labels import LabelLimits, ShownLabels

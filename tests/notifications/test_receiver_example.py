@@ -1,7 +1,6 @@
 """The receiver of the how-to takes what is ours, once, and nothing else."""
 
 import importlib.util
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from ett_service.notifications.receiver import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender
 from ett_service.storage.receivers.receivers import new_secret
 from tests.builders.receivers.deliveries import notice
+from tests.builders.servers.threads import in_thread
 
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto" / "webhooks-receive.md"
@@ -44,12 +44,8 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Example
     printed: list[str] = []
     monkeypatch.setattr(example, "act", lambda alert: printed.append(alert["status"]))
     listening = example.server(0, [NEW, OLD], tmp_path / "told.db")
-    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield Example(f"http://127.0.0.1:{listening.server_port}/", printed)
-    listening.shutdown()
-    listening.server_close()
-    thread.join()
+    with in_thread(listening):
+        yield Example(f"http://127.0.0.1:{listening.server_port}/", printed)
 
 
 def send(

@@ -1,17 +1,14 @@
 """A small fleet with its pages on a port, read by all tests of pages."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import instant as us_of
 from tests.builders.regressions.stored import finding, fires
-from tests.builders.servers.site import PROJECT, Site, served
+from tests.builders.servers.site import PROJECT, Site, served_from
 from tests.golden.fleet import MARKER, NOW, history, instant, recent
 
 HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
@@ -47,13 +44,9 @@ def hostile_events() -> list[dict[str, object]]:
 @pytest.fixture(scope="session")
 def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return the site of a fleet of two models and of jobs of the last hours."""
-    path = tmp_path_factory.mktemp("pages") / "ett.db"
-    shutil.copyfile(_migrated_sqlite, path)
     now_us = us_of(instant(NOW))
-    with (
-        closing(open_store(f"sqlite:///{path}")) as store,
-        served(store, now_us) as running,
-    ):
+    with served_from(_migrated_sqlite, tmp_path_factory.mktemp("pages"), now_us) as running:
+        store = running.state.store
         names = tuple(f"llm-slow-{days:02}" for days in range(1, _DAYS))
         running.ingest([event for event in history() if event["job"].startswith(names)] + recent())
         running.ingest(hostile_events())
@@ -67,10 +60,6 @@ def site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture(scope="session")
 def empty_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a site without data."""
-    path = tmp_path_factory.mktemp("empty-pages") / "ett.db"
-    shutil.copyfile(_migrated_sqlite, path)
-    with (
-        closing(open_store(f"sqlite:///{path}")) as store,
-        served(store, us_of(instant(NOW))) as running,
-    ):
+    folder = tmp_path_factory.mktemp("empty-pages")
+    with served_from(_migrated_sqlite, folder, us_of(instant(NOW))) as running:
         yield running

@@ -1,17 +1,14 @@
 """Whatever was recorded, and however little of it, every page can be shown."""
 
-import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ett_service.storage.engine.store import open_store
 from tests.builders.clock import instant as us_of
-from tests.builders.servers.site import Site, served
+from tests.builders.servers.site import Site, served_from
 from tests.golden.fleet import NOW, instant
 
 AT, LATER = instant(NOW - timedelta(hours=3)), instant(NOW - timedelta(hours=1))
@@ -44,12 +41,8 @@ PAGES = (
 @pytest.fixture(scope="module")
 def odd_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return the site of fleets that have hardly anything, each in a project of its own."""
-    path = tmp_path_factory.mktemp("odd-pages") / "ett.db"
-    shutil.copyfile(_migrated_sqlite, path)
-    with (
-        closing(open_store(f"sqlite:///{path}")) as store,
-        served(store, us_of(instant(NOW))) as running,
-    ):
+    folder = tmp_path_factory.mktemp("odd-pages")
+    with served_from(_migrated_sqlite, folder, us_of(instant(NOW))) as running:
         yield running
 
 

@@ -9,15 +9,17 @@ from starlette.testclient import TestClient
 from ett_service.report.document import Report, html, markdown
 from ett_service.report.weekly import weekly
 from ett_service.storage.engine.store import open_store
-from tests.builders.databases.engines import DIALECTS, new_database
+from tests.builders.databases.engines import new_database
 from tests.report.golden import FOLDER, WRITERS, gathered, report, serving
 
 
-@pytest.fixture(scope="module", params=DIALECTS)
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)]
+)
 def client(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestClient]:
-    """Return a client of a service filled with four weeks, on each engine in turn."""
+    """Return a client of a service filled with four weeks; the report reads its API alone."""
     with (
         new_database(request, tmp_path_factory.mktemp("report")) as url,
         closing(open_store(url)) as store,

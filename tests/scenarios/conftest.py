@@ -1,30 +1,15 @@
 """Real processes: a server on a free port, a worker beside it, and what is sent to them."""
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ett_service.storage.engine.migrate import migrate
 from tests.builders.servers.ett import Server, serving
 from tests.builders.servers.processes import Running
+from tests.builders.servers.shared import server, shared
 
-
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve a SQLite file to all tests that need no server of their own."""
-    folder = tmp_path_factory.mktemp("shared")
-    url = f"sqlite:///{folder / 'ett.db'}"
-    migrate(url)
-    with serving(url, folder) as server:
-        yield server
-
-
-@pytest.fixture
-def server(shared: Server) -> Server:
-    """Return a running server with its worker inside, and a key of a new project."""
-    return shared.project(uuid.uuid4().hex)
+__all__ = ["server", "shared"]
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def rows_of(store: Store, key: JobKey) -> LedgerRows:
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -101,7 +101,7 @@ def test_segments_before_the_change_are_not_touched(store: Store, project_id: in
 
 
 @settings(
-    max_examples=25,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = Path(__file__).parents[2] / "benchmarks" / "freshness.py"
 
 
+@pytest.mark.long
 def test_new_numbers_can_be_read_while_many_jobs_go_on_sending(bare_database_url: str) -> None:
     arguments = ["--database", bare_database_url, "--tries", "2", "--jobs", "5", "--json"]
     done = subprocess.run(

@@ -3,8 +3,6 @@
 from dashboards.build.kit import (
     Dashboard,
     Field,
-    Format,
-    Kind,
     Panel,
     Query,
     Row,
@@ -19,10 +17,12 @@ from dashboards.build.postgres.shared import (
     MARKERS,
     PROJECT,
     REGRESSIONS,
+    daily,
     instant,
     number,
     ratio,
     seconds,
+    table,
     text,
 )
 from dashboards.build.sql import changes
@@ -49,15 +49,12 @@ _QUIET_FLEET = "No marker was posted."
 _LEDGER = Row(
     "Marker by marker",
     (
-        Panel(
-            title="Before and after",
-            description="Each marker with ETT (by accelerators, full hours), mean time to start "
+        table(
+            "Before and after",
+            "Each marker with ETT (by accelerators, full hours), mean time to start "
             f"and mean checkpoint blocking on both sides. {_CAUTION}",
-            queries=(Query(changes.EFFECTS, format=Format.TABLE),),
-            unit="short",
+            changes.EFFECTS,
             may_be_empty=_QUIET_FLEET,
-            kind=Kind.TABLE,
-            width=24,
             height=12,
             fields=(
                 instant("at", "at (UTC)"),
@@ -83,15 +80,12 @@ _LEDGER = Row(
 _FINDINGS = Row(
     "Findings of the search",
     (
-        Panel(
-            title="Lasting changes",
-            description="Findings of the daily search in the range, including improvements and "
+        table(
+            "Lasting changes",
+            "Findings of the daily search in the range, including improvements and "
             "findings that never alert; medians are seconds, rates or ratios, as the metric's "
             f"name says. `ett regressions explain ID` shows the evidence. {_CAUTION}",
-            queries=(Query(changes.FOUND, format=Format.TABLE),),
-            unit="short",
-            kind=Kind.TABLE,
-            width=24,
+            changes.FOUND,
             fields=(
                 instant("time", "since (UTC)"),
                 *(
@@ -116,14 +110,12 @@ _FINDINGS = Row(
 _TOGETHER = Row(
     "All together",
     (
-        Panel(
-            title="Time to start, deploy by deploy",
-            description="Change of the mean time to start at each deploy or launch, and since "
+        table(
+            "Time to start, deploy by deploy",
+            "Change of the mean time to start at each deploy or launch, and since "
             f"the beginning of the range; the steps add up to that. {_CAUTION}",
-            queries=(Query(changes.WATERFALL, format=Format.TABLE),),
+            changes.WATERFALL,
             unit="s",
-            kind=Kind.TABLE,
-            width=24,
             fields=(
                 instant("time", "from (UTC)"),
                 Field(name="title", unit="none", width=260),
@@ -140,30 +132,26 @@ _TOGETHER = Row(
             unit="s",
             fields=(seconds("since_the_first", "mean time to start"),),
         ),
-        Panel(
-            title="ETT by day",
-            description=("Weighted by accelerators. Vertical lines are markers."),
-            queries=(Query(changes.ETT_BY_DAY),),
+        daily(
+            "ETT by day",
+            "Weighted by accelerators. Vertical lines are markers.",
+            changes.ETT_BY_DAY,
             unit="percentunit",
             high=1,
-            step="1d",
             fields=(ratio("ett_ratio", "ETT"),),
         ),
-        Panel(
-            title="Time to start by day",
-            description="For the jobs that started on a day: mean, which outliers move, and "
-            "median.",
-            queries=(Query(changes.STARTS_BY_DAY),),
+        daily(
+            "Time to start by day",
+            "For the jobs that started on a day: mean, which outliers move, and median.",
+            changes.STARTS_BY_DAY,
             unit="s",
-            step="1d",
             stack=Stack.NONE,
         ),
-        Panel(
-            title="Checkpoint blocking by day",
-            description=("How long a checkpoint blocked the training loop: mean and p90."),
-            queries=(Query(changes.SAVES_BY_DAY),),
+        daily(
+            "Checkpoint blocking by day",
+            "How long a checkpoint blocked the training loop: mean and p90.",
+            changes.SAVES_BY_DAY,
             unit="s",
-            step="1d",
         ),
     ),
 )

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from dashboards.build.kit import (
     Dashboard,
     Field,
-    Format,
     Kind,
     Paint,
     Panel,
-    Query,
     Row,
     Source,
     Stack,
@@ -20,10 +18,12 @@ from dashboards.build.postgres.shared import (
     ETT_URL,
     MARKERS,
     PROJECT,
+    in_table,
     number,
     ratio,
     seconds,
     several,
+    table,
 )
 from dashboards.build.sql import compare
 
@@ -45,20 +45,13 @@ def _choices() -> Iterator[Variable]:
             )
 
 
-def _table(query: str) -> tuple[Query, ...]:
-    return (Query(query, format=Format.TABLE),)
-
-
 _SIDE_BY_SIDE = Row(
     "A and B",
     (
-        Panel(
-            title="The two sets",
-            description=f"{_SET} Failures are rated by accelerators' time in all.",
-            queries=_table(compare.SUMMARY),
-            unit="short",
-            kind=Kind.TABLE,
-            width=24,
+        table(
+            "The two sets",
+            f"{_SET} Failures are rated by accelerators' time in all.",
+            compare.SUMMARY,
             height=5,
             fields=(
                 number("jobs", "jobs", 0),
@@ -75,7 +68,7 @@ _SIDE_BY_SIDE = Row(
         Panel(
             title="Categories side by side",
             description=f"What the accelerators' time of each set was spent on. {_SET}",
-            queries=_table(compare.SHARES),
+            queries=in_table(compare.SHARES),
             unit="percentunit",
             kind=Kind.BAR_CHART,
             stack=Stack.PERCENT,
@@ -85,12 +78,11 @@ _SIDE_BY_SIDE = Row(
             width=14,
             height=11,
         ),
-        Panel(
-            title="What differs most",
-            description=("B's share of a category minus A's; the differences add up to 0."),
-            queries=_table(compare.DIFFERENCES),
+        table(
+            "What differs most",
+            "B's share of a category minus A's; the differences add up to 0.",
+            compare.DIFFERENCES,
             unit="percentunit",
-            kind=Kind.TABLE,
             paint=Paint.VALUES,
             width=10,
             height=11,
@@ -111,7 +103,7 @@ _DISTRIBUTIONS = Row(
             title="Time to the training loop",
             description="Share of each set's attempts by the time from their start to their "
             "first training loop. Attempts that did not reach one are left out.",
-            queries=_table(compare.TIME_TO_LOOP),
+            queries=in_table(compare.TIME_TO_LOOP),
             unit="percentunit",
             kind=Kind.BAR_CHART,
             x_field="time_to_loop",
@@ -120,7 +112,7 @@ _DISTRIBUTIONS = Row(
         Panel(
             title="Failures by cause",
             description="Failures of each set per 1,000 accelerator-hours.",
-            queries=_table(compare.FAILURES_BY_CAUSE),
+            queries=in_table(compare.FAILURES_BY_CAUSE),
             unit="short",
             decimals=3,
             kind=Kind.BAR_CHART,

@@ -3,7 +3,6 @@
 from dashboards.build.kit import (
     Dashboard,
     Field,
-    Format,
     Kind,
     Link,
     Paint,
@@ -21,10 +20,13 @@ from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     MARKERS,
+    in_table,
     instant,
     number,
     ratio,
     seconds,
+    stat,
+    table,
     text,
 )
 from dashboards.build.sql import job
@@ -41,22 +43,16 @@ _JOB = Variable(
 _CALM = "The run was not interrupted."
 
 
-def _table(query: str) -> tuple[Query, ...]:
-    return (Query(query, format=Format.TABLE),)
-
-
 _HEADLINE = Row(
     "Overview",
     (
-        Panel(
-            title="ETT",
-            description="Effective training / wall time of the whole job, whatever the range.",
-            queries=_table(job.ETT),
+        stat(
+            "ETT",
+            "Effective training / wall time of the whole job, whatever the range.",
+            job.ETT,
             unit="percentunit",
             decimals=2,
-            kind=Kind.STAT,
             width=4,
-            height=5,
             low=0,
             high=1,
             links=(
@@ -67,16 +63,14 @@ _HEADLINE = Row(
                 ),
             ),
         ),
-        Panel(
-            title="Durations",
-            description="Wall-clock time of the job; its queue wait; from the allocation to the "
+        stat(
+            "Durations",
+            "Wall-clock time of the job; its queue wait; from the allocation to the "
             "first batch; and training lost to failures.",
-            queries=_table(job.LENGTHS),
+            job.LENGTHS,
             unit="s",
-            kind=Kind.STAT,
             named=True,
             width=12,
-            height=5,
             fields=(
                 seconds("e2e", "E2E"),
                 seconds("queue_wait", "queue wait"),
@@ -84,12 +78,11 @@ _HEADLINE = Row(
                 seconds("unsaved", "unsaved training"),
             ),
         ),
-        Panel(
-            title="Time by category",
-            description=("Seconds of the whole job by category; they add up to E2E."),
-            queries=_table(job.CATEGORIES),
+        table(
+            "Time by category",
+            "Seconds of the whole job by category; they add up to E2E.",
+            job.CATEGORIES,
             unit="s",
-            kind=Kind.TABLE,
             paint=Paint.VALUES,
             width=8,
             height=5,
@@ -108,7 +101,7 @@ _TIMELINE = Row(
             title="Timeline of attempts",
             description="The ledger: each instant of the job belongs to one category of one "
             "attempt. Only effective_training trains on new data.",
-            queries=_table(job.TIMELINE),
+            queries=in_table(job.TIMELINE),
             unit="none",
             kind=Kind.STATE_TIMELINE,
             paint=Paint.VALUES,
@@ -121,14 +114,11 @@ _TIMELINE = Row(
                 ),
             ),
         ),
-        Panel(
-            title="Attempts",
-            description="Every attempt, its outcome, the origin of a failure and the evidence "
+        table(
+            "Attempts",
+            "Every attempt, its outcome, the origin of a failure and the evidence "
             "for it. Effective is its share of effective training.",
-            queries=_table(job.ATTEMPTS),
-            unit="short",
-            kind=Kind.TABLE,
-            width=24,
+            job.ATTEMPTS,
             height=10,
             fields=(
                 number("number", "attempt", 0),
@@ -147,8 +137,8 @@ _TIMELINE = Row(
         ),
         Panel(
             title="Time of each attempt by category",
-            description=("Shares of each attempt's own time, without waits between attempts."),
-            queries=_table(job.ATTEMPT_SHARES),
+            description="Shares of each attempt's own time, without waits between attempts.",
+            queries=in_table(job.ATTEMPT_SHARES),
             unit="s",
             kind=Kind.BAR_CHART,
             stack=Stack.PERCENT,
@@ -164,16 +154,15 @@ _TIMELINE = Row(
 _DETAIL = Row(
     "Recoveries, checkpoints and stages",
     (
-        Panel(
-            title="All recoveries of the job",
-            description="From the end of a training loop to the next one of another attempt, "
+        table(
+            "All recoveries of the job",
+            "From the end of a training loop to the next one of another attempt, "
             "the silence before it, and the training repeated after it. Those after a cancelled "
             "attempt, and one that is not over, are among them; the fleet's times to recover leave "
             "them out.",
-            queries=_table(job.RECOVERIES),
+            job.RECOVERIES,
             unit="s",
             may_be_empty=_CALM,
-            kind=Kind.TABLE,
             fields=(
                 instant("started_at", "began (UTC)"),
                 number("interrupted", "from attempt", 0),
@@ -182,6 +171,7 @@ _DETAIL = Row(
                 seconds("stalled_before", "stalled before"),
                 seconds("repeated_after", "repeated after"),
             ),
+            width=12,
         ),
         Panel(
             title="Checkpoints",
@@ -195,25 +185,23 @@ _DETAIL = Row(
                 Field(name="until_durable", title="until durable", unit="s", dashed=True),
             ),
         ),
-        Panel(
-            title="Waits by owner",
-            description="Whose wait each second before the first step and of each recovery was: "
+        table(
+            "Waits by owner",
+            "Whose wait each second before the first step and of each recovery was: "
             "the queue, and the periods scheduling, starting and recovering.",
-            queries=_table(job.WAITS),
+            job.WAITS,
             unit="s",
             may_be_empty="The run waited for nothing.",
-            kind=Kind.TABLE,
             fields=(text("part", "wait"), text("owner", "whose"), seconds("seconds", "duration")),
+            width=12,
         ),
-        Panel(
-            title="Stages",
-            description="Named parts of phases over all attempts. Exclusive time is time "
+        table(
+            "Stages",
+            "Named parts of phases over all attempts. Exclusive time is time "
             "outside nested stages. Stages own no time of the ledger.",
-            queries=_table(job.STAGES),
+            job.STAGES,
             unit="s",
             may_be_empty="Not every trainer reports stages.",
-            kind=Kind.TABLE,
-            width=24,
             height=10,
             fields=(
                 number("attempts", "attempts", 0),
@@ -222,13 +210,11 @@ _DETAIL = Row(
                 seconds("exclusive", "exclusive"),
             ),
         ),
-        Panel(
-            title="Description",
-            description="Labels and state of the job, as of the last fold.",
-            queries=_table(job.STATE),
+        table(
+            "Description",
+            "Labels and state of the job, as of the last fold.",
+            job.STATE,
             unit="none",
-            kind=Kind.TABLE,
-            width=24,
             height=4,
             fields=(
                 text("code_version", "code version"),

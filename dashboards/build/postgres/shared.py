@@ -1,10 +1,16 @@
-"""Variables, links and columns of the dashboards over PostgreSQL."""
+"""Variables, links, panels and columns of the dashboards over PostgreSQL."""
+
+from typing import Any
 
 from dashboards.build.colours import BAD, QUIET
 from dashboards.build.kit import (
     Annotation,
     Field,
+    Format,
+    Kind,
     Link,
+    Panel,
+    Query,
     Source,
     Variable,
     datasource,
@@ -54,6 +60,43 @@ def job_link(project: str = "__data.fields.project") -> Link:
 
 
 TRACE_LINK = Link("Its trace", to_trace("__data.fields.project", "__data.fields.job"))
+
+
+def in_table(query: str) -> tuple[Query, ...]:
+    """Return the query of a panel whose answer is rows."""
+    return (Query(query, format=Format.TABLE),)
+
+
+def table(
+    title: str, description: str, query: str, *, unit: str = "short", width: int = 24, **more: Any
+) -> Panel:
+    """Return a table over the whole width; *more* are members of ``Panel``."""
+    return Panel(
+        title=title,
+        description=description,
+        queries=in_table(query),
+        kind=Kind.TABLE,
+        unit=unit,
+        width=width,
+        **more,
+    )
+
+
+def stat(title: str, description: str, query: str, **more: Any) -> Panel:
+    """Return a few large numbers; *more* are members of ``Panel``."""
+    return Panel(
+        title=title,
+        description=description,
+        queries=in_table(query),
+        kind=Kind.STAT,
+        height=5,
+        **more,
+    )
+
+
+def daily(title: str, description: str, query: str, **more: Any) -> Panel:
+    """Return series of which a point is a day; *more* are members of ``Panel``."""
+    return Panel(title=title, description=description, queries=(Query(query),), step="1d", **more)
 
 
 def ratio(name: str, title: str) -> Field:

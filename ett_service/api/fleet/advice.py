@@ -200,7 +200,7 @@ def advise_job(
     "/fleet/checkpoint-advice",
     operation_id="advise_fleet",
     response_model=FleetAdviceAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def advise_fleet(
     scope: GroupedScope,

@@ -30,7 +30,7 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.problems import Problem, ProblemKind
 from ett_service.api.record.markers import MarkedAnswer
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
@@ -205,7 +205,7 @@ class ChangesQuery:
     "/changes",
     operation_id="list_changes",
     response_model=ChangesAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def list_changes(
     scope: ScopeParameter,

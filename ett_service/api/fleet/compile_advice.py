@@ -18,7 +18,6 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.api.problems import declared
 from ett_service.core.dimensions import Dimension
 from ett_service.core.planning.recompile_reasons import Kind
 from ett_service.fleet.compile_advice import (
@@ -138,7 +137,7 @@ class FleetCompileAdviceAnswer(AskedAnswer):
     "/jobs/{job}/compile-advice",
     operation_id="advise_job_on_compiles",
     response_model=JobCompileAdviceAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def advise_job_on_compiles(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -158,7 +157,7 @@ def advise_job_on_compiles(
     "/fleet/compile-advice",
     operation_id="advise_fleet_on_compiles",
     response_model=FleetCompileAdviceAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def advise_fleet_on_compiles(
     scope: GroupedScope,

@@ -28,7 +28,6 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.problems import declared
 from ett_service.core.fleet.decomposition import UNITS
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -196,7 +195,7 @@ def _comparison(
     "/explain",
     operation_id="explain_fleet",
     response_model=ExplanationAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def explain_fleet(
     comparison: Annotated[Comparison, Depends(_comparison)],

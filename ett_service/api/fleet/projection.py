@@ -16,7 +16,6 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.problems import declared
 from ett_service.core.fleet.totals import Totals
 from ett_service.fleet.projection import (
     ASSUMPTION,
@@ -156,7 +155,7 @@ def _scale(text: str) -> int:
     "/projection",
     operation_id="project_fleet",
     response_model=ProjectionAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def project_fleet(
     scope: ScopeParameter,

@@ -166,7 +166,7 @@ class WhatIfRequest(RequestBody):
     "",
     operation_id="read_what_if",
     response_model=WhatIfAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_what_if(
     scope: ScopeParameter,

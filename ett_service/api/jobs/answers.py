@@ -19,15 +19,16 @@ from ett_service.api.answers import (
     Seconds,
     Sources,
 )
-from ett_service.api.jobs.speed import (
+from ett_service.api.jobs.times import (
     AtReference,
     DataWaitAnswer,
+    SecondsByOwner,
     Slowed,
     SpeedReferenceAnswer,
     Unmeasured,
+    Waits,
     ratio_at_reference,
 )
-from ett_service.api.jobs.waits import SecondsByOwner, Waits
 from ett_service.api.record.corrections import ExclusionAnswer
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.results import FORMULA_VERSION

@@ -84,7 +84,7 @@ class JobQuery:
     "",
     operation_id="list_jobs",
     response_model=JobPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_jobs(
     query: Annotated[JobQuery, Depends()],
@@ -108,7 +108,7 @@ def list_jobs(
     training = listing.training_us(conn, project_id, [row.job for row in shown])
     jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
     page = JobPage(jobs=jobs, next_cursor=next_cursor)
-    return listed(form, page, jobs, of=JobSummary, name="jobs", next_cursor=next_cursor)
+    return listed(form, page, jobs, of=JobSummary, name="jobs")
 
 
 @router.get("/{job}", operation_id="read_job", responses=declared(401, 403, 404, 422, 503))
@@ -128,7 +128,7 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> Job
     "/{job}/ledger",
     operation_id="read_ledger",
     response_model=LedgerAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_ledger(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -144,7 +144,7 @@ def read_ledger(
     "/{job}/attempts",
     operation_id="list_attempts",
     response_model=AttemptList,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def list_attempts(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"

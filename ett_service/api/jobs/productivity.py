@@ -12,7 +12,6 @@ from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, State, Step, only_declared_parameters
 from ett_service.api.jobs.answers import ProductivityAnswer
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.api.problems import declared
 from ett_service.core.intervals import DAY_US, MONDAY_US
 from ett_service.fleet.economy import job_parts, productivity
 from ett_service.fleet.scope import MOST_POINTS, STEPS, BadQuestion
@@ -42,7 +41,7 @@ class JobProductivity(Answer):
     "/{job}/productivity",
     operation_id="read_productivity",
     response_model=JobProductivity,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_productivity(
     job: Job,

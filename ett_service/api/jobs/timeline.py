@@ -1,13 +1,14 @@
 """The timeline of a job: time by stage and by rank, and the spans of every rank as a trace."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Depends
 from pydantic import Field
+from sqlalchemy import Connection
 from starlette.responses import Response
 
 from ett_service.api.answers import Answer, Instant, Seconds
@@ -15,9 +16,10 @@ from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
+from ett_service.core.events import Event
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.ranks import rank_times, slowest_ranks
-from ett_service.core.ledger.results import AttemptLedger, Segment
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Segment
 from ett_service.core.ledger.stages import Milestone, RankSpan, milestones, rank_spans, stage_times
 from ett_service.core.words import Phase
 from ett_service.storage.jobs import ledgers
@@ -107,19 +109,32 @@ _TRACE: dict[str, Any] = {
 }
 
 
+class _Record(NamedTuple):
+    """What a job's timeline is made of."""
+
+    events: list[Event]
+    offsets: Mapping[str, int]
+    ledger: JobLedger
+
+
+def _record(conn: Connection, project_id: int, job: str) -> _Record:
+    ledger = ledger_of(conn, project_id, job)
+    events = stored_events.events(conn, project_id, job)
+    return _Record(events, stored_events.offsets(conn, project_id, job), ledger)
+
+
 @router.get(
     "/{job}/stages",
     operation_id="read_stages",
     response_model=StagesAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_stages(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
 ) -> StagesAnswer | Response:
     """Return the time of each attempt by phase and stage, and the skew between its ranks."""
-    ledger = ledger_of(conn, project_id, job)
-    events = stored_events.events(conn, project_id, job)
-    spans = rank_spans(events, stored_events.offsets(conn, project_id, job), ledger)
+    record = _record(conn, project_id, job)
+    ledger, spans = record.ledger, rank_spans(*record)
     times = stage_times(spans, ledger)
     span_us = sum(time.inclusive_us for time in times)
     span_ratio = ratio(span_us, ledger.e2e_us)
@@ -131,7 +146,7 @@ def read_stages(
     "/{job}/ranks",
     operation_id="read_ranks",
     response_model=RanksAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def read_ranks(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -141,9 +156,8 @@ def read_ranks(
     Ranks that train in step wait for each other inside the step and show one step time. Their
     waits for data tell them apart; a rank that computes slowly is not told.
     """
-    ledger = ledger_of(conn, project_id, job)
-    events = stored_events.events(conn, project_id, job)
-    times = rank_times(events, stored_events.offsets(conn, project_id, job), ledger)
+    record = _record(conn, project_id, job)
+    ledger, times = record.ledger, rank_times(*record)
     answer = RanksAnswer.of(ledger, job=job, ranks=times, slowest=slowest_ranks(times))
     return listed(form, answer, answer.ranks, of=RankAnswer, name="ranks")
 
@@ -160,15 +174,13 @@ def read_trace(job: Job, conn: Reader, project_id: ProjectId) -> Response:
     Process 0 is the ledger, one slice a segment. Every attempt is a process and every rank one of
     its threads. The slices of a thread nest.
     """
-    ledger = ledger_of(conn, project_id, job)
-    events = stored_events.events(conn, project_id, job)
-    offsets = stored_events.offsets(conn, project_id, job)
+    record = _record(conn, project_id, job)
     trace_events = trace(
         job,
-        ledger.attempts,
+        record.ledger.attempts,
         ledgers.segments(conn, project_id, job),
-        rank_spans(events, offsets, ledger),
-        milestones(events, offsets, ledger),
+        rank_spans(*record),
+        milestones(*record),
     )
     body = msgspec.json.encode({"displayTimeUnit": "ms", "traceEvents": list(trace_events)})
     return Response(body, media_type="application/json")

@@ -92,7 +92,7 @@ class DeliveryQuery:
     "/{name}/deliveries",
     operation_id="list_deliveries",
     response_model=DeliveryPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_deliveries(
     name: Name,
@@ -117,14 +117,7 @@ def list_deliveries(
         rows, query.limit, lambda delivery: (delivery.made_us, delivery.id)
     )
     page = DeliveryPage.of(deliveries=shown, next_cursor=next_cursor)
-    return listed(
-        form,
-        page,
-        page.deliveries,
-        of=DeliveryAnswer,
-        name="deliveries",
-        next_cursor=next_cursor,
-    )
+    return listed(form, page, page.deliveries, of=DeliveryAnswer, name="deliveries")
 
 
 @router.post(

@@ -88,7 +88,7 @@ class ReceiverRequest(RequestBody):
     "",
     operation_id="list_receivers",
     response_model=ReceiverList,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def list_receivers(
     key: ListingKey,

@@ -133,7 +133,7 @@ class ExclusionsAnswer(Answer):
     "/corrections",
     operation_id="list_corrections",
     response_model=CorrectionPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_corrections(
     job: Job,
@@ -150,14 +150,7 @@ def list_corrections(
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
     shown, next_cursor = pagination.page(rows, limit, lambda correction: (correction.id,))
     page = CorrectionPage.of(job=job, corrections=shown, next_cursor=next_cursor)
-    return listed(
-        form,
-        page,
-        page.corrections,
-        of=CorrectionAnswer,
-        name="corrections",
-        next_cursor=next_cursor,
-    )
+    return listed(form, page, page.corrections, of=CorrectionAnswer, name="corrections")
 
 
 @router.put(

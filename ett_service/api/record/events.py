@@ -116,7 +116,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     "/v1/jobs/{job}/events",
     operation_id="list_job_events",
     response_model=EventPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_job_events(
     job: Job,

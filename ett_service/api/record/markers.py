@@ -115,7 +115,7 @@ class MarkerQuery:
     "",
     operation_id="list_markers",
     response_model=MarkerPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_markers(
     query: Annotated[MarkerQuery, Depends()],
@@ -130,9 +130,7 @@ def list_markers(
         rows, query.limit, lambda stored: (stored.marker.at, stored.marker.id)
     )
     page = MarkerPage.of(markers=shown, next_cursor=next_cursor)
-    return listed(
-        form, page, page.markers, of=MarkerAnswer, name="markers", next_cursor=next_cursor
-    )
+    return listed(form, page, page.markers, of=MarkerAnswer, name="markers")
 
 
 @router.post(

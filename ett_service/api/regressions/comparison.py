@@ -18,7 +18,6 @@ from ett_service.api.answers import (
 )
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
-from ett_service.api.problems import declared
 from ett_service.core.regressions.finding import Unit
 from ett_service.detection.comparison.compare import Difference, Level, compare
 from ett_service.detection.comparison.job_sets import ETT_RATIO, FAILURE_RATE, JobSet, job_set
@@ -171,7 +170,7 @@ def _with(
     "",
     operation_id="compare_jobs",
     response_model=ComparisonAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(),
 )
 def compare_jobs(
     conn: Reader,

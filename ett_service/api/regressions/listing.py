@@ -97,7 +97,7 @@ class RegressionQuery:
     "",
     operation_id="list_regressions",
     response_model=RegressionPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_regressions(
     query: Annotated[RegressionQuery, Depends()],
@@ -125,14 +125,7 @@ def list_regressions(
         regressions=_rows(conn, [regression for regression, _ in shown], state.now_us()),
         next_cursor=next_cursor,
     )
-    return listed(
-        form,
-        page,
-        page.regressions,
-        of=RegressionRow,
-        name="regressions",
-        next_cursor=next_cursor,
-    )
+    return listed(form, page, page.regressions, of=RegressionRow, name="regressions")
 
 
 @router.get(

@@ -114,7 +114,7 @@ class MuteQuery:
     "",
     operation_id="list_mutes",
     response_model=MutePage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def list_mutes(
     query: Annotated[MuteQuery, Depends()],
@@ -135,7 +135,7 @@ def list_mutes(
     makers = [prefix for mute in shown for prefix in (mute.made_by, mute.taken_back_by)]
     names = regressions.key_names(conn, makers)
     page = MutePage(mutes=[MuteAnswer.read(mute, names) for mute in shown], next_cursor=next_cursor)
-    return listed(form, page, page.mutes, of=MuteAnswer, name="mutes", next_cursor=next_cursor)
+    return listed(form, page, page.mutes, of=MuteAnswer, name="mutes")
 
 
 @router.post(

@@ -13,7 +13,6 @@ from ett_service.api import pagination
 from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant, NextCursor, Seconds
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import ProjectIds, Reader, Text, only_declared_parameters
-from ett_service.api.problems import declared
 from ett_service.core.regressions.finding import Metric, Series
 from ett_service.detection.options import Power
 from ett_service.fleet import scope as scopes
@@ -109,7 +108,7 @@ class PowerQuery:
     "",
     operation_id="read_detection_power",
     response_model=PowerPage,
-    responses={**as_files(paged=True), **declared(401, 403, 404, 422, 503)},
+    responses=as_files(paged=True),
 )
 def read_detection_power(
     query: Annotated[PowerQuery, Depends()],
@@ -131,7 +130,7 @@ def read_detection_power(
         power=[PowerAnswer.read(project, power) for _, project, power in shown],
         next_cursor=next_cursor,
     )
-    return listed(form, page, page.power, of=PowerAnswer, name="power", next_cursor=next_cursor)
+    return listed(form, page, page.power, of=PowerAnswer, name="power")
 
 
 def of_series(conn: Connection, project_id: int, series: Series) -> Power | None:

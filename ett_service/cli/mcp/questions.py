@@ -20,18 +20,6 @@ Json = dict[str, Any]
 BY_ACCELERATORS = "seconds x accelerators"
 BY_WALL = "wall time"
 
-SCENARIOS = (
-    "halve infra failures",
-    "halve user failures",
-    "halve launcher_init",
-    "halve pt2_compile",
-    "halve checkpoint_blocking",
-    "halve stalled",
-    "halve restart_wait",
-    "publish off the GPUs",
-)
-"""What is tried out where nothing else is asked for."""
-
 _HOUR = 3600.0
 
 

@@ -15,6 +15,7 @@ from ett_service.cli.mcp import questions
 from ett_service.cli.mcp.questions import Asking, Json, Window
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
+from ett_service.core.planning.scenario import SCENARIOS
 
 INSTRUCTIONS = """\
 Answers about the training jobs of a fleet: ETT% (effective training over wall time), GPU-hours,
@@ -82,7 +83,7 @@ class Tools:
         begin: When = None,
         end: When = None,
         where: Conditions = (),
-        scenarios: Scenarios = questions.SCENARIOS,
+        scenarios: Scenarios = SCENARIOS,
     ) -> Json:
         """What to fix first? What scenarios would have gained, and the regressions that fire.
 

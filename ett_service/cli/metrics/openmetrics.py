@@ -12,7 +12,7 @@ from ett_service.cli.progress import counted
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.fleet.counters import Steps, counter_steps
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
 from ett_service.metrics.backfill import Past, Scope

@@ -9,8 +9,8 @@ from typing import Any
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when
 from ett_service.cli.output import author, minute, or_dash, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
-from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_table
-from ett_service.cli.verb import Exit, Verb
+from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows, write_table
+from ett_service.cli.verb import Exit, Verb, act
 from ett_service.core.words import Cause, Origin
 
 _JOB = named("job", "the job's name")
@@ -117,10 +117,7 @@ def _corrections(args: Namespace) -> Any:
 
 
 def _write_corrections(corrections: list[Any], args: Namespace) -> None:
-    if corrections:
-        write_table(_CORRECTIONS, corrections)
-    else:
-        write_line(f"The record of {args.job} has no corrections.")
+    write_rows(_CORRECTIONS, corrections, f"The record of {args.job} has no corrections.")
 
 
 def _delete_options(parser: ArgumentParser) -> None:
@@ -154,35 +151,31 @@ def _deleted(_deletions: Any, args: Namespace) -> Exit:
 
 
 ACTS: Mapping[str, Verb] = {
-    "verdict": Verb(
-        summary="set the cause of a failure",
-        options=(_JOB, _verdict_options, *_SHARED),
-        run=_judge,
-        write=_write_verdict,
+    "verdict": act(
+        "set the cause of a failure", _judge, _write_verdict, _JOB, _verdict_options, *_SHARED
     ),
-    "exclude": Verb(
-        summary="exclude a job, or windows of it, from the fleet's numbers",
-        options=(_JOB, _exclude_options, *_SHARED),
-        run=_exclude,
-        write=_write_excluded,
+    "exclude": act(
+        "exclude a job, or windows of it, from the fleet's numbers",
+        _exclude,
+        _write_excluded,
+        _JOB,
+        _exclude_options,
+        *_SHARED,
     ),
-    "include": Verb(
-        summary="withdraw an exclusion",
-        options=(_JOB, *_SHARED),
-        run=_include,
-        write=_write_included,
+    "include": act("withdraw an exclusion", _include, _write_included, _JOB, *_SHARED),
+    "corrections": act(
+        "show who corrected what about a job, and why",
+        _corrections,
+        _write_corrections,
+        _JOB,
+        *_SHARED,
     ),
-    "corrections": Verb(
-        summary="show who corrected what about a job, and why",
-        options=(_JOB, *_SHARED),
-        run=_corrections,
-        write=_write_corrections,
-    ),
-    "delete": Verb(
-        summary="delete jobs for good",
-        options=(_delete_options, *_SHARED),
-        run=_delete,
-        write=_write_deletions,
+    "delete": act(
+        "delete jobs for good",
+        _delete,
+        _write_deletions,
+        _delete_options,
+        *_SHARED,
         exit_code=_deleted,
     ),
 }

@@ -18,7 +18,7 @@ from ett_service.cli.local import loaded, opened_for_reading
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, place
 from ett_service.cli.tables import identifier, spare, text, write_table
-from ett_service.cli.verb import Failure, Verb, now_us
+from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import open_store
@@ -132,27 +132,22 @@ def _write(args: Namespace, work: Callable[[Connection], T]) -> T:
 
 VERB = Verb(
     acts={
-        "create": Verb(
-            summary="create a key and print it, this once",
-            options=(_create_options, _server, config),
-            run=_create,
-            write=_write_created,
+        "create": act(
+            "create a key and print it, this once",
+            _create,
+            _write_created,
+            _create_options,
+            _server,
+            config,
         ),
-        "list": Verb(
-            summary="list all keys, without their secrets",
-            options=(_server, config),
-            run=_list,
-            write=_write_list,
-        ),
-        "revoke": Verb(
-            summary="revoke a key, at once",
-            options=(
-                named("prefix", "its first twelve characters, as `list` shows them"),
-                _server,
-                config,
-            ),
-            run=_revoke,
-            write=_write_revoked,
+        "list": act("list all keys, without their secrets", _list, _write_list, _server, config),
+        "revoke": act(
+            "revoke a key, at once",
+            _revoke,
+            _write_revoked,
+            named("prefix", "its first twelve characters, as `list` shows them"),
+            _server,
+            config,
         ),
     },
 )

@@ -6,8 +6,8 @@ from typing import Any
 from ett_service.cli.arguments import ID, INSTANT, named, pair, project, server, when
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, listed, of_project, place
-from ett_service.cli.tables import identifier, spare, text, write_table
-from ett_service.cli.verb import Verb, now_us
+from ett_service.cli.tables import identifier, spare, text, write_rows
+from ett_service.cli.verb import Verb, act, now_us
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import rfc3339
 
@@ -66,10 +66,7 @@ def _list(args: Namespace) -> Any:
 
 
 def _write_list(markers: list[Any], _args: Namespace) -> None:
-    if markers:
-        write_table(_COLUMNS, markers)
-    else:
-        write_line("No markers. `ett markers add --kind deploy TITLE` adds one.")
+    write_rows(_COLUMNS, markers, "No markers. `ett markers add --kind deploy TITLE` adds one.")
 
 
 def _delete(args: Namespace) -> Any:
@@ -83,23 +80,8 @@ def _write_deleted(_answer: Any, args: Namespace) -> None:
 
 VERB = Verb(
     acts={
-        "add": Verb(
-            summary="add a marker",
-            options=(_add_options, *_SHARED),
-            run=_add,
-            write=_write_added,
-        ),
-        "list": Verb(
-            summary="print markers, latest first",
-            options=(_list_options, *_SHARED),
-            run=_list,
-            write=_write_list,
-        ),
-        "delete": Verb(
-            summary="delete a marker",
-            options=(named("id", ID), *_SHARED),
-            run=_delete,
-            write=_write_deleted,
-        ),
+        "add": act("add a marker", _add, _write_added, _add_options, *_SHARED),
+        "list": act("print markers, latest first", _list, _write_list, _list_options, *_SHARED),
+        "delete": act("delete a marker", _delete, _write_deleted, named("id", ID), *_SHARED),
     },
 )

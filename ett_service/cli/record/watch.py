@@ -1,6 +1,7 @@
 """``ett watch``: a small process that records what a scheduler knows of its jobs."""
 
 import json
+import os
 import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
@@ -10,10 +11,14 @@ from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
 from ett_service.cli.output import say
-from ett_service.cli.record import watch_kubernetes, watch_slurm
 from ett_service.cli.record.import_delivery import Delivery, Tally
+from ett_service.cli.record.import_options import slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
 from ett_service.importers.importer import ImportedRun
+from ett_service.importers.kubernetes.cluster import Cluster
+from ett_service.importers.slurm.facts import Naming
+from ett_service.watchers.kubernetes import Feed, Kubernetes
+from ett_service.watchers.slurm import DEFAULT_SINCE_S, Slurm
 from ett_service.watchers.watcher import Poll, Source, Unavailable, Watcher
 
 _EVERY_S = 30.0
@@ -27,11 +32,69 @@ class Watched(NamedTuple):
     source: Callable[[Namespace], Source]
 
 
+def _kubernetes_options(parser: ArgumentParser) -> None:
+    """Offer what is special about Kubernetes."""
+    parser.add_argument(
+        "--namespace", metavar="NAME", help="watch this namespace only (default: all)"
+    )
+    parser.add_argument(
+        "--cluster", metavar="NAME", help="what the cluster is called in facts about its jobs"
+    )
+    parser.add_argument(
+        "--context",
+        metavar="NAME",
+        help="context of your configuration (default: the pod's own account, else the current one)",
+    )
+
+
+def _kubernetes(args: Namespace) -> Kubernetes:
+    """Return the cluster that *args* name.
+
+    Raises:
+        Failure: where the client for Kubernetes is not installed, or not configured.
+    """
+    try:
+        from ett_service.watchers import kubernetes_api  # noqa: PLC0415 -- only this verb needs it
+    except ModuleNotFoundError as error:
+        if error.name != "kubernetes":
+            raise
+        raise Failure(
+            "the client for Kubernetes is not installed",
+            "pip install 'ett-service[server,kubernetes]'",
+        ) from None
+    try:
+        api = kubernetes_api.Api(kubernetes_api.connected(args.context), args.namespace)
+    except Unavailable as error:
+        raise Failure(
+            str(error), "Run it in a pod with an account, or where kubectl works."
+        ) from None
+    feed = Feed(Cluster(args.cluster))
+    return Kubernetes(feed, kubernetes_api.streams(api, feed, say), say=say)
+
+
+def _slurm_options(parser: ArgumentParser) -> None:
+    """Offer what is special about Slurm."""
+    slurm_name(parser)
+    parser.add_argument(
+        "--since",
+        type=seconds,
+        default=DEFAULT_SINCE_S,
+        metavar="LENGTH",
+        help="how far to look back for what ended while nobody watched (default 1d)",
+    )
+    parser.add_argument(
+        "--clusters", metavar="NAMES", help="clusters, as sacct takes them (default: its own)"
+    )
+
+
+def _slurm(args: Namespace) -> Slurm:
+    """Return the accounting of Slurm, as *args* ask for it."""
+    return Slurm(Naming(args.name), os.environ, args.since, args.clusters, say=say)
+
+
 WATCHERS: Mapping[str, Watched] = {
-    "kubernetes": Watched(
-        "the jobs of Kubernetes, by its API", watch_kubernetes.options, watch_kubernetes.source
-    ),
-    "slurm": Watched("the jobs of Slurm, by sacct", watch_slurm.options, watch_slurm.source),
+    "kubernetes": Watched("the jobs of Kubernetes, by its API", _kubernetes_options, _kubernetes),
+    "slurm": Watched("the jobs of Slurm, by sacct", _slurm_options, _slurm),
 }
 
 

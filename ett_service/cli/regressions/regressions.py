@@ -19,9 +19,10 @@ from ett_service.cli.tables import (
     spare,
     styled,
     text,
+    write_rows,
     write_table,
 )
-from ett_service.cli.verb import Exit, Verb
+from ett_service.cli.verb import Exit, Verb, act
 from ett_service.core.regressions.finding import Metric, State, Verdict
 
 _PATH = "/v1/regressions"
@@ -105,10 +106,7 @@ def _query(args: Namespace) -> Mapping[str, Any]:
 
 
 def _write_list(findings: list[Any], _args: Namespace) -> None:
-    if findings:
-        write_table(_FINDINGS, findings)
-    else:
-        write_line(_EMPTY)
+    write_rows(_FINDINGS, findings, _EMPTY)
 
 
 def _gate(_findings: Any, args: Namespace) -> Exit:
@@ -165,20 +163,22 @@ def _by_power(row: Answer) -> tuple[bool, float]:
 VERB = Verb(
     epilog="Examples: `ett regressions list --state firing`, `ett regressions explain ID`.",
     acts={
-        "list": Verb(
-            summary="list findings, latest first",
-            options=(_list_options, *_SHARED),
-            run=_list,
-            write=_write_list,
+        "list": act(
+            "list findings, latest first",
+            _list,
+            _write_list,
+            _list_options,
+            *_SHARED,
             exit_code=_gate,
         ),
         "explain": explain.ACT,
         "compare": compare.ACT,
-        "power": Verb(
-            summary="show how small a change the last search could detect",
-            options=(_power_options, *_SHARED),
-            run=_power,
-            write=_write_power,
+        "power": act(
+            "show how small a change the last search could detect",
+            _power,
+            _write_power,
+            _power_options,
+            *_SHARED,
         ),
         **triage.ACTS,
     },

@@ -9,8 +9,8 @@ from ett_service.charts.units import cohort
 from ett_service.cli.arguments import ID, WHY, instant, named, pair, project, seconds, server
 from ett_service.cli.output import author, minute, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
-from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_table
-from ett_service.cli.verb import Failure, Verb, now_us
+from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows
+from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import Triage
 
@@ -128,30 +128,34 @@ def _mutes(args: Namespace) -> Any:
 
 
 def _write_mutes(mutes: list[Any], _args: Namespace) -> None:
-    if mutes:
-        write_table(_COLUMNS, mutes)
-    else:
-        write_line("No mutes. Maintenance mutes, too: see `ett markers list`.")
+    write_rows(_COLUMNS, mutes, "No mutes. Maintenance mutes, too: see `ett markers list`.")
 
 
 ACTS: Mapping[str, Verb] = {
-    "triage": Verb(
-        summary="record what a finding turned out to be",
-        options=(_FINDING, _verdict, _needed_why, *_SHARED),
-        run=_triage,
-        write=_write_triage,
+    "triage": act(
+        "record what a finding turned out to be",
+        _triage,
+        _write_triage,
+        _FINDING,
+        _verdict,
+        _needed_why,
+        *_SHARED,
     ),
-    "acknowledge": Verb(
-        summary="record that somebody looks into a finding",
-        options=(_FINDING, _why, *_SHARED),
-        run=_acknowledge,
-        write=_write_acknowledged,
+    "acknowledge": act(
+        "record that somebody looks into a finding",
+        _acknowledge,
+        _write_acknowledged,
+        _FINDING,
+        _why,
+        *_SHARED,
     ),
-    "accept": Verb(
-        summary="accept the current level as the new baseline",
-        options=(_FINDING, _needed_why, *_SHARED),
-        run=_accept,
-        write=_write_accepted,
+    "accept": act(
+        "accept the current level as the new baseline",
+        _accept,
+        _write_accepted,
+        _FINDING,
+        _needed_why,
+        *_SHARED,
     ),
     "mute": Verb(
         summary="mute the cohort and phase of a finding, or those that are named",
@@ -161,17 +165,13 @@ ACTS: Mapping[str, Verb] = {
         run=_mute,
         write=_write_mute,
     ),
-    "unmute": Verb(
-        summary="end a mute now",
-        options=(named("mute", "id, as `mutes` shows it"), *_SHARED),
-        run=_unmute,
-        write=_write_unmuted,
+    "unmute": act(
+        "end a mute now",
+        _unmute,
+        _write_unmuted,
+        named("mute", "id, as `mutes` shows it"),
+        *_SHARED,
     ),
-    "mutes": Verb(
-        summary="list mutes",
-        options=(_mutes_options, *_SHARED),
-        run=_mutes,
-        write=_write_mutes,
-    ),
+    "mutes": act("list mutes", _mutes, _write_mutes, _mutes_options, *_SHARED),
 }
 """The acts of ``ett regressions`` that people react with."""

@@ -39,7 +39,7 @@ def recorded(train: Callable[P, R], **facts: Any) -> Callable[P, R]:
         _begin(facts)
         try:
             answer = train(*args, **kwargs)
-        except BaseException as error:
+        except BaseException as error:  # raised again: a SystemExit is an end to report, too
             _finish(error)
             raise
         _finish(None)

@@ -46,7 +46,7 @@ def ship(
         try:
             for each in shipped:
                 each.result()
-        except BaseException:
+        except BaseException:  # raised again: Ctrl-C, too, must not wait for what has not begun
             shipping.deadline = 0.0
             pool.shutdown(wait=False, cancel_futures=True)
             raise

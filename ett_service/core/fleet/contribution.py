@@ -19,6 +19,7 @@ from ett_service.core.fleet.owned_time import (
 )
 from ett_service.core.fleet.totals import FAILURE, JOB_ETT, PHASE, place, ratio_place
 from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Exclusion,
@@ -27,7 +28,6 @@ from ett_service.core.ledger.results import (
     Segment,
     Work,
 )
-from ett_service.core.ledger.spans import NEVER
 from ett_service.core.owners import OwnedWait
 from ett_service.core.words import (
     BEFORE_THE_LOOP,

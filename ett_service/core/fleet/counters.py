@@ -18,8 +18,8 @@ from ett_service.core.fleet.contribution import instant_amounts
 from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, owned_time
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US, FAILURE, PHASE, SAVE_BOUNDS_US
 from ett_service.core.intervals import Interval, merged, outside
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Share
-from ett_service.core.ledger.spans import NEVER
 from ett_service.core.words import CATEGORIES_OF, Category, Outcome, Phase
 
 PHASES: tuple[str, ...] = (

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ett_service.core.events import Ending, JobEnded
 from ett_service.core.failures.rule import Rule, Strength
 from ett_service.core.failures.rules import RULES
-from ett_service.core.ledger.attempt_events import Attributes
 from ett_service.core.ledger.attempt_segments import AttemptSegments
-from ett_service.core.ledger.job_segments import AttemptPart
-from ett_service.core.ledger.lifetimes import Lifetime
+from ett_service.core.ledger.attempts.attempt_events import Attributes
+from ett_service.core.ledger.attempts.lifetimes import Lifetime
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.ownership import Ownership
 from ett_service.core.ledger.results import (
     AttemptLedger,
@@ -21,7 +21,7 @@ from ett_service.core.ledger.results import (
     JobLedger,
     Override,
 )
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.runs import AttemptPart
 from ett_service.core.words import (
     FAILURES,
     INFRA_ORIGINS,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from ett_service.core.intervals import Interval, merged, outside
-from ett_service.core.ledger.attempt_events import AttemptEvents
-from ett_service.core.ledger.lifetimes import Lifetime
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempts.lifetimes import Lifetime
+from ett_service.core.ledger.attempts.spans import NEVER, Closing, Closings, Mark, Span
 from ett_service.core.ledger.ownership import (
     ZONES_A_WINDOW,
     Ownership,
@@ -16,7 +17,6 @@ from ett_service.core.ledger.ownership import (
     points,
 )
 from ett_service.core.ledger.results import Segment
-from ett_service.core.ledger.spans import NEVER, Closing, Closings, Mark, Span
 from ett_service.core.ledger.speed import SpeedWindows
 from ett_service.core.words import Basis, Outcome, Period, Phase
 

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.events import Event
-from ett_service.core.ledger.attempt_events import AttemptKey
 from ett_service.core.ledger.attempt_results import (
     Setting,
     attempt_ledger,
@@ -20,7 +19,18 @@ from ett_service.core.ledger.attempt_results import (
     code_version,
 )
 from ett_service.core.ledger.attempt_segments import AttemptSegments, silent_from
-from ett_service.core.ledger.attempts import Attempts, Clocks, facts
+from ett_service.core.ledger.attempts.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks, facts
+from ett_service.core.ledger.attempts.lifetimes import (
+    DEFAULT_LIMITS,
+    Lifetime,
+    Lifetimes,
+    Limits,
+    find_lifetimes,
+    follows_clock,
+    split_into_runs,
+)
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.job_results import (
     accelerators,
     gaps,
@@ -31,17 +41,7 @@ from ett_service.core.ledger.job_results import (
     waits,
     work_done,
 )
-from ett_service.core.ledger.job_segments import AttemptPart, RunSegments, cut_run_segments
-from ett_service.core.ledger.lifetimes import (
-    DEFAULT_LIMITS,
-    Lifetime,
-    Lifetimes,
-    Limits,
-    find_lifetimes,
-    follows_clock,
-    split_into_runs,
-)
-from ett_service.core.ledger.owned_waits import OwnedWaits, RunWaits, wait_shares
+from ett_service.core.ledger.owned_waits import OwnedWaits, RunWaits
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -53,9 +53,15 @@ from ett_service.core.ledger.results import (
     StepTime,
     WorkDone,
 )
-from ett_service.core.ledger.run_results import References, run_ledgers
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.runs import (
+    AttemptPart,
+    References,
+    RunSegments,
+    cut_run_segments,
+    run_ledgers,
+)
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
+from ett_service.core.owners import wait_shares
 from ett_service.core.words import Category, JobState, Outcome
 
 T = TypeVar("T")

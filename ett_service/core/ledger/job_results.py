@@ -7,12 +7,16 @@ from itertools import chain, islice, pairwise
 
 from ett_service.core.errors import refuse_negative
 from ett_service.core.intervals import LARGEST_STORED, Interval, merged, outside
-from ett_service.core.ledger.attempt_events import MOST_TERAFLOPS, TERA, AttemptEvents, WorkHours
 from ett_service.core.ledger.attempt_segments import AttemptSegments, OwnedLoops
-from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
-from ett_service.core.ledger.lifetimes import Lifetime
-from ett_service.core.ledger.lives import NO_RESTARTS, Restarts
-from ett_service.core.ledger.owned_waits import by_owner, waits_inside
+from ett_service.core.ledger.attempts.attempt_events import (
+    MOST_TERAFLOPS,
+    TERA,
+    AttemptEvents,
+    WorkHours,
+)
+from ett_service.core.ledger.attempts.lifetimes import Lifetime
+from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Restarts
+from ett_service.core.ledger.attempts.spans import NEVER, Span
 from ett_service.core.ledger.results import (
     Gap,
     Quality,
@@ -22,8 +26,8 @@ from ett_service.core.ledger.results import (
     Work,
     WorkDone,
 )
-from ett_service.core.ledger.spans import NEVER, Span
-from ett_service.core.owners import OwnedWait, Wait
+from ett_service.core.ledger.runs import AttemptPart, RunSegments
+from ett_service.core.owners import OwnedWait, Wait, by_owner, waits_inside
 from ett_service.core.words import BROKEN_HOOKS, Category, HookState, Outcome, Period, Phase
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})

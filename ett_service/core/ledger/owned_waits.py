@@ -1,17 +1,17 @@
 """Who owns a job's waits: its queue, its time to start and its recoveries, cut by owner."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from operator import itemgetter
 from typing import NamedTuple
 
-from ett_service.core.intervals import LARGEST_STORED, Interval
-from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey
-from ett_service.core.ledger.job_segments import AttemptPart, RunSegments
-from ett_service.core.ledger.lifetimes import Lifetimes, queued_spans
+from ett_service.core.intervals import Interval
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey
+from ett_service.core.ledger.attempts.lifetimes import Lifetimes, queued_spans
+from ett_service.core.ledger.attempts.spans import innermost
 from ett_service.core.ledger.results import Segment
-from ett_service.core.ledger.spans import innermost
+from ett_service.core.ledger.runs import AttemptPart, RunSegments
 from ett_service.core.owners import (
     NEXT_CYCLE,
     PARTS,
@@ -21,7 +21,6 @@ from ett_service.core.owners import (
     STAGED,
     OwnedWait,
     Wait,
-    WaitShare,
     owner_of,
 )
 from ett_service.core.words import Owner, Phase, WaitPart
@@ -187,38 +186,3 @@ def _joined(waits: Iterable[OwnedWait]) -> Iterator[OwnedWait]:
         last = wait if wait.us else last
     if last is not None:
         yield last
-
-
-def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Sequence[OwnedWait]:
-    """Return the waits that begin inside the *span*; *waits* are in order."""
-    return waits[bisect_left(waits, (span[0],)) : bisect_left(waits, (span[1],))]
-
-
-def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
-    """Return the microseconds of *waits* by owner, in their order; one without any is absent."""
-    sums: dict[Owner, int] = {}
-    for start, end, _, _, owner in waits:
-        sums[owner] = sums.get(owner, 0) + end - start
-    return {owner: sums[owner] for owner in Owner if owner in sums}
-
-
-def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
-    """Sum the waits by part and owner, in order; *gpus* are the accelerators of each attempt."""
-    known = None not in gpus
-    counts = [count or 0 for count in gpus]
-    sums: dict[tuple[WaitPart, Owner], list[int]] = {}
-    for start, end, part, number, owner in waits:
-        row = sums.setdefault((part, owner), [0, 0])
-        row[0] += end - start
-        row[1] += (end - start) * (0 if number is None else counts[number])
-    return tuple(
-        WaitShare(
-            *key,
-            us,
-            min(weighted_us, LARGEST_STORED) if known and key[0] in _WEIGHTED else None,
-        )
-        for key, (us, weighted_us) in sorted(sums.items())
-    )
-
-
-_WEIGHTED = frozenset(PARTS.values())

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ett_service.core.intervals import Interval
-from ett_service.core.ledger.spans import NEVER, Closings, Mark, Span, end_of
+from ett_service.core.ledger.attempts.spans import NEVER, Closings, Mark, Span, end_of
 from ett_service.core.words import CATEGORIES_OF, Category, Phase
 
 Piece = tuple[int, int, Category, int]

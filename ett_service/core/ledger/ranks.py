@@ -13,7 +13,7 @@ from statistics import median, median_low
 from typing import NamedTuple
 
 from ett_service.core.events import Event
-from ett_service.core.ledger.attempt_events import Placed, reported_us
+from ett_service.core.ledger.attempts.attempt_events import Placed, reported_us
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.ledger.stages import by_attempt
 

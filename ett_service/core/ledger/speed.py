@@ -9,10 +9,10 @@ from itertools import accumulate
 from typing import TypeVar
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.ledger.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempts.spans import NEVER, Mark
 from ett_service.core.ledger.ownership import Ownership, Piece
 from ett_service.core.ledger.results import AttemptLedger, Speed, SpeedReference, StepTime
-from ett_service.core.ledger.spans import NEVER, Mark
 from ett_service.core.words import Category
 
 K = TypeVar("K", bound=Hashable)

@@ -14,11 +14,11 @@ from ett_service.core.events import (
     SpanOver,
 )
 from ett_service.core.intervals import Interval
-from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
 from ett_service.core.ledger.attempt_segments import closings_inside
-from ett_service.core.ledger.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.spans import NEVER, RANK_OF_PHASE, Pairing, end_of, self_times
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
-from ett_service.core.ledger.spans import NEVER, RANK_OF_PHASE, Pairing, end_of, self_times
 from ett_service.core.words import Outcome, Phase
 
 StageKey = tuple[int, Phase, str | None]

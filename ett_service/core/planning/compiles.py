@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ett_service.core.events import SpanOver
-from ett_service.core.ledger.attempts import Clocks
+from ett_service.core.ledger.attempts.attempts import Clocks
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.words import Phase
 

@@ -15,7 +15,7 @@ from ett_service.core.errors import (
     refuse_no_share,
     refuse_not_positive,
 )
-from ett_service.core.ledger.attempt_events import TERA
+from ett_service.core.ledger.attempts.attempt_events import TERA
 from ett_service.core.planning.scale import best_interval, expected_ratio
 
 _HOUR_SECONDS = 3600.0

@@ -24,6 +24,18 @@ GRAMMAR = (
 )
 """Every form that :func:`parse` reads. ``halve`` stands for a cut by 50 %."""
 
+SCENARIOS = (
+    "halve infra failures",
+    "halve user failures",
+    "halve launcher_init",
+    "halve pt2_compile",
+    "halve checkpoint_blocking",
+    "halve stalled",
+    "halve restart_wait",
+    "publish off the GPUs",
+)
+"""What is tried out where nothing else is asked for."""
+
 CUTTABLE = tuple(
     phase for phase in Phase if phase not in (Phase.QUEUED, Phase.TRAIN_LOOP, Phase.STALLED)
 )

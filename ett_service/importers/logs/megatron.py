@@ -7,18 +7,18 @@ Its launch is the Slurm job, by which it meets what Slurm and the trainer say of
 import re
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import pieces_of, runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     WireEvent,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.logs.local_times import LocalTimes
@@ -35,31 +35,24 @@ def read(
     paths: Sequence[Path], job: str | None = None, zone: tzinfo | None = None
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read outputs and folders of them; times without a zone are those of *zone*."""
-    report = Report()
-    return distinct(_all_runs(paths, job, zone, report)), report
+    return runs_of(paths, OUTPUTS, partial(_of_file, job=job, zone=zone))
 
 
-def _all_runs(
-    paths: Sequence[Path], job: str | None, zone: tzinfo | None, report: Report
+def _of_file(
+    path: Path, report: Report, *, job: str | None, zone: tzinfo | None
 ) -> Iterator[ImportedRun]:
-    for path in files_under(paths, OUTPUTS, report):
-        try:
-            facts = list(_facts(path, LocalTimes(path, zone, report), report))
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        if not facts:
-            report.miss(path, "no instant of a run of Megatron-LM in it")
-            continue
-        report.files += 1
-        began = min(fact.event["at"] for fact in facts)
-        name = job or _job_name(path, began)
-        own = Fact({"type": "job", "at": began, "kind": "megatron"}, facts[0].line)
-        named = [
-            Fact({"job": name, **fact.event}, fact.line)
-            for fact in [*([] if job else [own]), *facts]
-        ]
-        yield ImportedRun(path, name, identified("megatron", named))
+    facts = list(_facts(path, LocalTimes(path, zone, report), report))
+    if not facts:
+        report.miss(path, "no instant of a run of Megatron-LM in it")
+        return
+    report.files += 1
+    began = min(fact.event["at"] for fact in facts)
+    name = job or _job_name(path, began)
+    own = Fact({"type": "job", "at": began, "kind": "megatron"}, facts[0].line)
+    named = [
+        Fact({"job": name, **fact.event}, fact.line) for fact in [*([] if job else [own]), *facts]
+    ]
+    yield ImportedRun(path, name, identified("megatron", named))
 
 
 def _job_name(path: Path, began: str) -> str:

@@ -67,7 +67,7 @@ class Step(NamedTuple):
     samples: int | None
 
 
-class Life:
+class TrainerLife:
     """One life of the training processes, as the output tells it."""
 
     def __init__(self, cycle: int) -> None:
@@ -116,10 +116,10 @@ class Output:
         self._path = path
         self._log_interval: int | None = None
         self.gpus = 0
-        self.lives = [Life(0)]
+        self.lives = [TrainerLife(0)]
 
     @property
-    def life(self) -> Life:
+    def life(self) -> TrainerLife:
         """The latest life."""
         return self.lives[-1]
 
@@ -158,7 +158,7 @@ class Output:
 
     def _marked(self, number: int, mark: str, at_us: int) -> bool:
         if mark.startswith(_FIRST) and self.life.is_marked:
-            self.lives.append(Life(self.life.cycle + 1))
+            self.lives.append(TrainerLife(self.life.cycle + 1))
         life = self.life
         life.hear(at_us, number)
         if mark.startswith(("after training is done", "exiting program")):
@@ -326,7 +326,7 @@ class Output:
         return True
 
 
-def _close(life: Life) -> None:
+def _close(life: TrainerLife) -> None:
     """Say the last progress, and how a life ended that says nothing of that itself."""
     life.say_step()
     if not life.facts or life.is_over or life.now_us is None:

@@ -28,7 +28,7 @@ _LONGEST_LAUNCH: Final = 100
 
 
 @dataclass(slots=True)
-class Attempt:
+class Start:
     """One start of the training processes."""
 
     launch: str
@@ -51,7 +51,7 @@ class Progress:
         self._report = report
         self._durable = 0
         self._cycles: dict[str, int] = {}
-        self.attempts: list[Attempt] = []
+        self.attempts: list[Start] = []
 
     def read(self) -> None:
         """Read the file to its end.
@@ -88,7 +88,7 @@ class Progress:
         cycle = self._cycles.get(launch, -1) + 1
         self._cycles[launch] = cycle
         gpus = int(line["gpus"])
-        attempt = Attempt(launch, cycle, gpus, at_us, number, is_started, self._durable)
+        attempt = Start(launch, cycle, gpus, at_us, number, is_started, self._durable)
         self.attempts.append(attempt)
 
     def _save(self, number: int, what: str, step: int, rest: str, at_us: int) -> None:
@@ -104,7 +104,7 @@ class Progress:
             attempt.facts.append(Fact({"type": "checkpoint_saved", **at}, number))
             self._durable = max(self._durable, step)
 
-    def _place_loop(self, attempt: Attempt, at_us: int, step: int) -> None:
+    def _place_loop(self, attempt: Start, at_us: int, step: int) -> None:
         """Place the begin of training where the pace of the first two saves leads back to."""
         points = attempt.points
         if len(points) == 2 or (points and (at_us, step) <= points[0]):  # noqa: PLR2004

@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
 from ett_service.core.errors import EttError
-from ett_service.importers.files import Unreadable, blocks_of, files_under, lines_in, pieces_of
-from ett_service.importers.importer import ImportedRun, Report, clean, distinct
+from ett_service.importers.files import blocks_of, lines_in, pieces_of, runs_of
+from ett_service.importers.importer import ImportedRun, Report, clean
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
@@ -69,7 +70,7 @@ class LogDocument(Document, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ReadyPattern:
     """A pattern that is ready for use."""
 
     name: str
@@ -106,7 +107,9 @@ class Profile:
             raise BadProfile(f"{path}: it has no patterns")
         self._search.Compile()
 
-    def _kind(self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]) -> _Kind:
+    def _kind(
+        self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]
+    ) -> _ReadyPattern:
         where = f"{self._where}: pattern {pattern.name}"
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
@@ -115,7 +118,7 @@ class Profile:
             references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - of_path
         ):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
-        return _Kind(pattern.name, match, _groups(match), made)
+        return _ReadyPattern(pattern.name, match, _groups(match), made)
 
     def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
         try:
@@ -173,7 +176,7 @@ class Profile:
         hit = self._path_match.search(name)
         return {} if hit is None else _values(name, hit, _groups(self._path_match))
 
-    def kind_of(self, piece: bytes) -> tuple[_Kind, Values] | None:
+    def kind_of(self, piece: bytes) -> tuple[_ReadyPattern, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
         line = piece.rstrip(b"\r\n")
         places = self._search.Match(line)
@@ -247,32 +250,24 @@ def read(
     zone: tzinfo | None = None,
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read logs and folders of them by *profile*; *zone* goes before that of the profile."""
-    report = Report()
-    return distinct(_all_runs(paths, job, profile, zone or profile.zone, report)), report
-
-
-def _all_runs(
-    paths: Sequence[Path], job: str | None, profile: Profile, zone: tzinfo | None, report: Report
-) -> Iterator[ImportedRun]:
-    for path in files_under(paths, profile.document.files or _FILES, report):
-        times = LocalTimes(path, zone, report)
-        before = report.records
-        try:
-            yield from _of_file(path, job, profile, times, report)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        if report.records == before:
-            report.miss(path, f"no line has a pattern of profile {profile.document.name}")
-        else:
-            report.files += 1
+    of_file = partial(_of_file, job=job, profile=profile, zone=zone or profile.zone)
+    return runs_of(paths, profile.document.files or _FILES, of_file)
 
 
 def _of_file(
-    path: Path, job: str | None, profile: Profile, times: LocalTimes, report: Report
+    path: Path, report: Report, *, job: str | None, profile: Profile, zone: tzinfo | None
 ) -> Iterator[ImportedRun]:
+    maker = Maker(profile.document.time, LocalTimes(path, zone, report), job)
+    before = report.records
+    yield from _events_of(path, report, profile, maker)
+    if report.records == before:
+        report.miss(path, f"no line has a pattern of profile {profile.document.name}")
+    else:
+        report.files += 1
+
+
+def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> Iterator[ImportedRun]:
     runs = Runs(path, "log")
-    maker = Maker(profile.document.time, times, job)
     shared = profile.of_path(path.as_posix())
     for number, piece in profile.lines_of(path):
         hit = profile.kind_of(piece)

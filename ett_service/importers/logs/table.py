@@ -1,16 +1,17 @@
 """Rows of CSV and Parquet files to wire events, by a mapping."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from ett_service.importers.files import Unreadable, files_under, lines_of
-from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean, distinct
+from ett_service.importers.files import Unreadable, lines_of, runs_of
+from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
@@ -60,7 +61,7 @@ class TableDocument(Document, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ReadyRow:
     """A kind of row that is ready for use."""
 
     name: str
@@ -85,7 +86,7 @@ class Mapping:
         if len(self.document.delimiter) != 1:
             raise BadProfile(f"{path}: the delimiter is one character")
         self.kinds = [
-            _Kind(
+            _ReadyRow(
                 kind.name,
                 {column: _wanted(value) for column, value in kind.when.items()},
                 templates(kind.becomes, self.document.common, f"{path}: row {kind.name}"),
@@ -141,15 +142,8 @@ def read_csv(
     zone: tzinfo | None = None,
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read CSV files and folders of them by *mapping*; *zone* goes before the mapping's."""
-    report = Report()
-    patterns = mapping.document.files or _CSV_FILES
-    files = files_under(paths, patterns, report)
-    runs = (
-        run
-        for path in files
-        for run in _of_file(path, _csv_rows(path, mapping, report), job, mapping, zone, report)
-    )
-    return distinct(runs), report
+    of_file = partial(_of_file, rows_of=_csv_rows, job=job, mapping=mapping, zone=zone)
+    return runs_of(paths, mapping.document.files or _CSV_FILES, of_file)
 
 
 def read_parquet(
@@ -160,41 +154,31 @@ def read_parquet(
     zone: tzinfo | None = None,
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read Parquet files and folders of them by *mapping*; *zone* goes before the mapping's."""
-    report = Report()
-    patterns = mapping.document.files or _PARQUET_FILES
-    files = files_under(paths, patterns, report)
-    runs = (
-        run
-        for path in files
-        for run in _of_file(path, _parquet_rows(path, mapping), job, mapping, zone, report)
-    )
-    return distinct(runs), report
+    of_file = partial(_of_file, rows_of=_parquet_rows, job=job, mapping=mapping, zone=zone)
+    return runs_of(paths, mapping.document.files or _PARQUET_FILES, of_file)
 
 
 def _of_file(
     path: Path,
-    rows: Iterator[Row],
+    report: Report,
+    *,
+    rows_of: Callable[[Path, Mapping, Report], Iterator[Row]],
     job: str | None,
     mapping: Mapping,
     zone: tzinfo | None,
-    report: Report,
 ) -> Iterator[ImportedRun]:
     runs = Runs(path, "table")
     maker = Maker(mapping.document.time, LocalTimes(path, zone or mapping.zone, report), job)
     before = report.records
-    try:
-        for line, values in rows:
-            try:
-                events = list(mapping.events_of(maker, values, line))
-            except NoEvent as error:
-                report.skip(path, line, str(error))
-                continue
-            report.records += bool(events)
-            for event in events:
-                yield from runs.add(event, line)
-    except Unreadable as error:
-        report.miss(path, str(error))
-        return
+    for line, values in rows_of(path, mapping, report):
+        try:
+            events = list(mapping.events_of(maker, values, line))
+        except NoEvent as error:
+            report.skip(path, line, str(error))
+            continue
+        report.records += bool(events)
+        for event in events:
+            yield from runs.add(event, line)
     yield from runs.finish()
     if report.records == before:
         report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")
@@ -229,7 +213,7 @@ def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
             yield reader.line_num, dict(zip(head, fields, strict=True))
 
 
-def _parquet_rows(path: Path, mapping: Mapping) -> Iterator[Row]:
+def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row]:
     """Yield the rows of a Parquet file; only the columns that the mapping names are read."""
     import pyarrow as pa  # noqa: PLC0415 -- it takes a while, and CSV needs it not
     from pyarrow import parquet  # noqa: PLC0415

@@ -26,7 +26,7 @@ from ett_service.importers.importer import (
     identified,
 )
 from ett_service.importers.logs.torch_records import Edge, Metrics, Rank, Reason, records_of
-from ett_service.importers.logs.torch_windows import Flaw, Spent, Window, Windows
+from ett_service.importers.logs.torch_windows import Mispairing, Spent, Window, Windows
 
 LOGS: Final = ("dedicated_log_torch_trace_*.log*", "*.log", "*.log.gz")
 """The logs that are looked for in a folder."""
@@ -347,7 +347,7 @@ def _remark(trace: Trace, report: Report) -> None:
         flaws = [flaw for flaw in trace.windows.flaws if flaw.is_end is is_end]
         if not is_end:
             open_ = trace.windows.unfinished()
-            flaws += [Flaw(begin.line, begin.name, is_end=False) for begin, _ in open_]
+            flaws += [Mispairing(begin.line, begin.name, is_end=False) for begin, _ in open_]
         if flaws:
             first = f"the first is {flaws[0].name} on line {flaws[0].line}"
             why = "" if is_end else "; the log was cut, or still grows"

@@ -34,7 +34,7 @@ class Window:
     instants: dict[str, dict[str, int]] = field(default_factory=dict)  #: how often, by compile id
 
 
-class Flaw(NamedTuple):
+class Mispairing(NamedTuple):
     """What is wrong with the pairing of a phase, and where."""
 
     line: int
@@ -47,7 +47,7 @@ class Windows:
 
     def __init__(self) -> None:
         self.closed: list[Window] = []
-        self.flaws: list[Flaw] = []
+        self.flaws: list[Mispairing] = []
         self._seen: set[tuple[float, float, str]] = set()
         self._open: dict[bytes, list[Edge]] = {}
         self._balance: dict[bytes, int] = {}
@@ -60,7 +60,7 @@ class Windows:
                 self._open[edge.thread] = [edge]
                 self._balance[edge.thread] = 1
             elif edge.kind == "E":
-                self.flaws.append(Flaw(edge.line, edge.name, is_end=True))
+                self.flaws.append(Mispairing(edge.line, edge.name, is_end=True))
             return
         if edge[1:6] == events[-1][1:6]:
             return  # a record that was written twice
@@ -99,7 +99,7 @@ class _Frame:
 class _Pairing:
     """Adds up the phases of one window."""
 
-    def __init__(self, window: Window, flaws: list[Flaw]) -> None:
+    def __init__(self, window: Window, flaws: list[Mispairing]) -> None:
         self._window = window
         self._flaws = flaws
         self._stack: list[_Frame] = []
@@ -119,11 +119,11 @@ class _Pairing:
         while place >= 0 and _key(self._stack[place].begin) != _key(end):
             place -= 1
         if place < 0:
-            self._flaws.append(Flaw(end.line, end.name, is_end=True))
+            self._flaws.append(Mispairing(end.line, end.name, is_end=True))
             return
         while len(self._stack) > place + 1:
             lost = self._stack.pop()
-            self._flaws.append(Flaw(lost.begin.line, lost.begin.name, is_end=False))
+            self._flaws.append(Mispairing(lost.begin.line, lost.begin.name, is_end=False))
             self._stack[-1].inside_us += lost.inside_us
         self._count(self._stack.pop(), end)
 

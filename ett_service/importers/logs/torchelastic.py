@@ -8,18 +8,18 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.files import Unreadable, blocks_of, files_under, pieces_of
+from ett_service.importers.files import blocks_of, pieces_of, runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     WireEvent,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.logs.local_times import LocalTimes
@@ -43,29 +43,22 @@ def read(
     paths: Sequence[Path], job: str | None = None, zone: tzinfo | None = None
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read error files, event logs and folders of them; prefixed times are those of *zone*."""
-    report = Report()
-    return distinct(_all_runs(paths, job, zone, report)), report
+    return runs_of(paths, FILES, partial(_of_file, job=job, zone=zone))
 
 
-def _all_runs(
-    paths: Sequence[Path], job: str | None, zone: tzinfo | None, report: Report
+def _of_file(
+    path: Path, report: Report, *, job: str | None, zone: tzinfo | None
 ) -> Iterator[ImportedRun]:
-    for path in files_under(paths, FILES, report):
-        times = LocalTimes(path, zone, report)
-        unread = len(report.unread)
-        try:
-            facts = list(_facts(path, times, report))
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        if not facts:
-            if len(report.unread) == unread:
-                report.miss(path, "no record of torchelastic with an instant")
-            continue
-        report.files += 1
-        name = job or _job_name(path, facts)
-        named = [Fact({"job": name, **fact.event}, fact.line) for fact in facts]
-        yield ImportedRun(path, name, identified("torchelastic", named))
+    unread = len(report.unread)
+    facts = list(_facts(path, LocalTimes(path, zone, report), report))
+    if not facts:
+        if len(report.unread) == unread:
+            report.miss(path, "no record of torchelastic with an instant")
+        return
+    report.files += 1
+    name = job or _job_name(path, facts)
+    named = [Fact({"job": name, **fact.event}, fact.line) for fact in facts]
+    yield ImportedRun(path, name, identified("torchelastic", named))
 
 
 def _job_name(path: Path, facts: Sequence[Fact]) -> str:

@@ -16,13 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import pieces_of, runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.logs.local_times import LocalTimes
@@ -62,7 +61,7 @@ _MOST: Final = 2**53 - 1
 _LONGEST_MESSAGE: Final = 2000
 
 
-class _Event(msgspec.Struct):
+class _JsonLine(msgspec.Struct):
     """A line of its JSON formatter."""
 
     event_time: str
@@ -73,7 +72,7 @@ class _Event(msgspec.Struct):
     pid: int | str = ""
 
 
-_EVENT = msgspec.json.Decoder(_Event)
+_EVENT = msgspec.json.Decoder(_JsonLine)
 _CONTENT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -91,7 +90,7 @@ class _Record:
 
 
 @dataclass(slots=True)
-class _Life:
+class _TrainerProcess:
     """One process of the trainer."""
 
     pid: str
@@ -109,7 +108,7 @@ class _Log:
     job: str
     rank: int | None
     facts: list[Fact] = field(default_factory=list)
-    lives: list[_Life] = field(default_factory=list)
+    lives: list[_TrainerProcess] = field(default_factory=list)
     saves: list[Fact] = field(default_factory=list)  #: durable, unless others say when they are
     persists: bool = False
     unused: Counter[str] = field(default_factory=Counter)
@@ -118,7 +117,7 @@ class _Log:
         """Return what a record of the present life says."""
         return self.said_of(self.lives[-1], kind, record, **members)
 
-    def said_of(self, life: _Life, kind: str, record: _Record, **members: Any) -> Fact:
+    def said_of(self, life: _TrainerProcess, kind: str, record: _Record, **members: Any) -> Fact:
         """Return what a record of one life says."""
         own = {"job": self.job, "producer": life.producer}
         rank = {} if self.rank is None else {"rank": self.rank}
@@ -130,35 +129,29 @@ def read(
     paths: Sequence[Path], job: str | None = None, zone: tzinfo | None = None
 ) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of events and folders of them; their times are those of *zone*."""
-    report = Report()
-    return distinct(_all_runs(paths, job, zone, report)), report
+    return runs_of(paths, EVENTS, partial(_of_file, job=job, zone=zone))
 
 
-def _all_runs(
-    paths: Sequence[Path], job: str | None, zone: tzinfo | None, report: Report
+def _of_file(
+    path: Path, report: Report, *, job: str | None, zone: tzinfo | None
 ) -> Iterator[ImportedRun]:
-    for path in files_under(paths, EVENTS, report):
-        rank = _RANK.search(path.name)
-        name = job or job_name(path.absolute().parent.name, "dlrover")
-        log = _Log(name, int(rank[1]) if rank else None)
-        try:
-            for record in _records(path, LocalTimes(path, zone, report), report):
-                _take(log, record)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        most = most_points(len(log.lives))
-        facts = [*log.facts, *(point for life in log.lives for point in life.steps.points(most))]
-        if not log.persists:
-            facts += log.saves
-        if not facts:
-            report.miss(path, "no event of DLRover's")
-            continue
-        report.files += 1
-        if log.unused:
-            names = ", ".join(f"{name} ({count})" for name, count in log.unused.most_common(10))
-            report.note(path, f"not used: {names}")
-        yield ImportedRun(path, name, identified("dlrover", facts))
+    rank = _RANK.search(path.name)
+    name = job or job_name(path.absolute().parent.name, "dlrover")
+    log = _Log(name, int(rank[1]) if rank else None)
+    for record in _records(path, LocalTimes(path, zone, report), report):
+        _take(log, record)
+    most = most_points(len(log.lives))
+    facts = [*log.facts, *(point for life in log.lives for point in life.steps.points(most))]
+    if not log.persists:
+        facts += log.saves
+    if not facts:
+        report.miss(path, "no event of DLRover's")
+        return
+    report.files += 1
+    if log.unused:
+        names = ", ".join(f"{name} ({count})" for name, count in log.unused.most_common(10))
+        report.note(path, f"not used: {names}")
+    yield ImportedRun(path, name, identified("dlrover", facts))
 
 
 def _records(path: Path, times: LocalTimes, report: Report) -> Iterator[_Record]:
@@ -226,13 +219,13 @@ def _take(log: _Log, record: _Record) -> None:
         log.unused[word(record.name, 100)] += 1
 
 
-def _life_of(log: _Log, record: _Record) -> _Life:
+def _life_of(log: _Log, record: _Record) -> _TrainerProcess:
     """Return the process that a record is of, which may begin with it."""
     is_start = record.name in _FIRSTS and record.type != "END"
     life = log.lives[-1] if log.lives else None
     if life is None or life.pid != record.pid or (is_start and life.is_started):
         producer = f"dlrover-{launch_name(record.at_us)}-{record.pid}"
-        life = _Life(record.pid, producer, has_start=is_start)
+        life = _TrainerProcess(record.pid, producer, has_start=is_start)
         log.lives.append(life)
         log.facts.append(log.said("attempt_started", record))
         if is_start:
@@ -241,7 +234,7 @@ def _life_of(log: _Log, record: _Record) -> _Life:
     return life
 
 
-def _take_step(log: _Log, life: _Life, record: _Record) -> None:
+def _take_step(log: _Log, life: _TrainerProcess, record: _Record) -> None:
     if not life.has_loop and record.type == "BEGIN":
         life.has_loop = True
         if life.has_start:

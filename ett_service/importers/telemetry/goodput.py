@@ -7,20 +7,21 @@ A life that begins without one, as steps go back or slices come back, is a cycle
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import merge
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under
-from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.files import runs_of
+from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.telemetry.goodput_log import (
     DENSE,
     JobLog,
     Mark,
-    Step,
+    StepBegin,
     StepColumns,
     read_log,
 )
@@ -43,7 +44,7 @@ _IN_OTHER_UNIT: Final = "a time is not in seconds, so nothing of this job is imp
 
 
 @dataclass(slots=True)
-class Life:
+class ProgramLife:
     """One life of the training program: what happened from its begin to that of the next."""
 
     begin: Mark | None  #: its record; None where steps go back, or the file begins inside it
@@ -56,27 +57,21 @@ class Life:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of entries and folders of them; with *job*, all are of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, ENTRIES, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, ENTRIES, report):
-        try:
-            logs = read_log(path, report)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        with_entries = [log for log in logs.values() if log.marks or log.steps.kept]
-        if with_entries:
-            report.files += 1
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    logs = read_log(path, report)
+    with_entries = [log for log in logs.values() if log.marks or log.steps.kept]
+    if with_entries:
+        report.files += 1
+    else:
+        report.miss(path, "no entry of goodput")
+    for log in with_entries:
+        if log.line_in_other_unit is not None:
+            report.refuse(path, log.line_in_other_unit, _IN_OTHER_UNIT)
         else:
-            report.miss(path, "no entry of goodput")
-        for log in with_entries:
-            if log.line_in_other_unit is not None:
-                report.refuse(path, log.line_in_other_unit, _IN_OTHER_UNIT)
-            else:
-                yield _imported(path, log, job or job_name(log.name, "goodput"))
+            yield _imported(path, log, job or job_name(log.name, "goodput"))
 
 
 def _imported(path: Path, log: JobLog, job: str) -> ImportedRun:
@@ -91,48 +86,48 @@ def _imported(path: Path, log: JobLog, job: str) -> ImportedRun:
     return ImportedRun(path, job, identified("goodput", facts))
 
 
-def _identity(life: Life) -> dict[str, Any]:
+def _identity(life: ProgramLife) -> dict[str, Any]:
     identity: dict[str, Any] = {"launch": life.launch} if life.launch else {}
     return {**identity, "cycle": life.cycle} if life.cycle else identity
 
 
-def lives(log: JobLog) -> list[Life]:
+def lives(log: JobLog) -> list[ProgramLife]:
     """Cut a job's log into lives, by the instants of its entries and not by their order."""
-    marks: Iterable[Mark | Step] = sorted(log.marks, key=_place)
-    steps: Iterable[Mark | Step] = log.steps.kept.by_instant()
-    lives: list[Life] = []
+    marks: Iterable[Mark | StepBegin] = sorted(log.marks, key=_place)
+    steps: Iterable[Mark | StepBegin] = log.steps.kept.by_instant()
+    lives: list[ProgramLife] = []
     for entry in merge(marks, steps, key=_place):
         life = lives[-1] if lives else None
         if isinstance(entry, Mark) and entry.kind == "job_start":
-            lives.append(Life(entry, launch_name(entry.at_us), 0))
+            lives.append(ProgramLife(entry, launch_name(entry.at_us), 0))
             continue
         if life is None:
-            life = Life(None, "", 0)
+            life = ProgramLife(None, "", 0)
             lives.append(life)
         elif _is_reborn(life, entry):
             begin = entry if isinstance(entry, Mark) else None
-            life = Life(begin, life.launch, life.cycle + 1)
+            life = ProgramLife(begin, life.launch, life.cycle + 1)
             lives.append(life)
         _add(life, entry)
     return lives
 
 
-def _place(entry: Mark | Step) -> tuple[int, bool, int]:
+def _place(entry: Mark | StepBegin) -> tuple[int, bool, int]:
     """Starts of a job come before what else happens on their instant."""
     is_start = isinstance(entry, Mark) and entry.kind == "job_start"
     return entry.at_us, not is_start, entry.line
 
 
-def _is_reborn(life: Life, entry: Mark | Step) -> bool:
+def _is_reborn(life: ProgramLife, entry: Mark | StepBegin) -> bool:
     """Whether an entry is of the next life of its launch, which no start of a job announces."""
-    if isinstance(entry, Step):
+    if isinstance(entry, StepBegin):
         return life.end is not None or (bool(life.steps) and entry.number < life.steps[-1].number)
     if entry.kind == "elastic_reinit_start":
         return bool(life.steps) or life.end is not None
     return life.end is not None and entry.kind not in ("job_end", "save")
 
 
-def _add(life: Life, entry: Mark | Step) -> None:
+def _add(life: ProgramLife, entry: Mark | StepBegin) -> None:
     if isinstance(entry, Mark):
         life.marks.append(entry)
         if entry.kind == "job_end":
@@ -141,7 +136,7 @@ def _add(life: Life, entry: Mark | Step) -> None:
         life.steps.append(entry)
 
 
-def _facts(life: Life, restored: set[int | None], most: int) -> Iterator[Fact]:
+def _facts(life: ProgramLife, restored: set[int | None], most: int) -> Iterator[Fact]:
     begin, steps = life.begin, life.steps
     compiled = _compile(life)
     if begin is not None:
@@ -177,7 +172,7 @@ def _span(phase: str, start: Mark, end_us: int, line: int, stage: str | None = N
     return Fact({"type": "span", **instants, "phase": phase, **part}, line)
 
 
-def _compiled_us(life: Life) -> int:
+def _compiled_us(life: ProgramLife) -> int:
     """When the first step had taken what makes it longer than those after it.
 
     The program is compiled there, and no entry says so. Of the steps after it, the median of
@@ -197,7 +192,7 @@ def _compiled_us(life: Life) -> int:
     return begin_us + lengths[0] - usual if lengths[0] > 2 * usual else begin_us
 
 
-def _compile(life: Life) -> Fact | None:
+def _compile(life: ProgramLife) -> Fact | None:
     end_us = _compiled_us(life)
     if not life.steps or end_us == life.steps[0].at_us:
         return None
@@ -214,7 +209,7 @@ def _compile(life: Life) -> Fact | None:
     )
 
 
-def _stages(life: Life) -> Iterator[Fact]:
+def _stages(life: ProgramLife) -> Iterator[Fact]:
     for key, stage in _STAGES.items():
         for start, end in _pairs(life.marks, key):
             if end is None:
@@ -257,7 +252,7 @@ Blocking = tuple[Mark, int, int, str, str]
 """A mark, where what it begins ends, the line of its end, its phase and its stage."""
 
 
-def _blocking(life: Life) -> list[Blocking]:
+def _blocking(life: ProgramLife) -> list[Blocking]:
     """What stopped the loop, and is over."""
     stops: list[Blocking] = [
         (mark, mark.end_us, mark.line, "checkpoint_blocking", "save")
@@ -280,7 +275,7 @@ def _meaning(key: str, start: Mark) -> tuple[str, str]:
     return ("checkpoint_blocking" if any(part in name for part in _SAVES) else "stalled"), name
 
 
-def _blocked(life: Life) -> Iterator[Fact]:
+def _blocked(life: ProgramLife) -> Iterator[Fact]:
     for start, end_us, line, phase, stage in _blocking(life):
         yield _span(phase, start, end_us, line)
         yield _span(phase, start, end_us, line, stage)
@@ -290,7 +285,7 @@ def _blocked(life: Life) -> Iterator[Fact]:
                 yield _edge("phase_started", _meaning(key, start)[0], start.at_us, start.line)
 
 
-def _saved(life: Life, restored: set[int | None]) -> Iterator[Fact]:
+def _saved(life: ProgramLife, restored: set[int | None]) -> Iterator[Fact]:
     """Saves, as far as the log shows that they are durable.
 
     One in the background is so once the next save has waited for it, or if it is restored.

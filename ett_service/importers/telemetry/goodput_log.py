@@ -92,7 +92,7 @@ class Mark(NamedTuple):
     is_synchronous: bool = False
 
 
-class Step(NamedTuple):
+class StepBegin(NamedTuple):
     """The begin of a step."""
 
     at_us: int
@@ -101,7 +101,7 @@ class Step(NamedTuple):
     waited_us: int  #: for data, since the first step of this life
 
 
-class StepColumns(Sequence[Step]):
+class StepColumns(Sequence[StepBegin]):
     """Begins of steps, each of whose members lies in a column: a million take little memory."""
 
     def __init__(self) -> None:
@@ -119,24 +119,24 @@ class StepColumns(Sequence[Step]):
         return len(self._columns[0])
 
     @overload
-    def __getitem__(self, place: int) -> Step: ...
+    def __getitem__(self, place: int) -> StepBegin: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Step]: ...
-    def __getitem__(self, place: int | slice) -> Step | list[Step]:
+    def __getitem__(self, place: slice) -> list[StepBegin]: ...
+    def __getitem__(self, place: int | slice) -> StepBegin | list[StepBegin]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
         instants_us, numbers, lines, waits_us = self._columns
-        return Step(instants_us[place], numbers[place], lines[place], waits_us[place])
+        return StepBegin(instants_us[place], numbers[place], lines[place], waits_us[place])
 
-    def __iter__(self) -> Iterator[Step]:
-        return map(Step, *self._columns)
+    def __iter__(self) -> Iterator[StepBegin]:
+        return map(StepBegin, *self._columns)
 
     @property
     def instants_us(self) -> Sequence[int]:
         """Their instants."""
         return self._columns[0]
 
-    def by_instant(self) -> Iterator[Step]:
+    def by_instant(self) -> Iterator[StepBegin]:
         """Yield them by their instants, of equal ones by their lines."""
         instants_us, _, lines, _ = self._columns
         if all(map(le, instants_us, islice(instants_us, 1, None))):

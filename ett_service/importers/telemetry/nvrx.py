@@ -61,7 +61,7 @@ class _Cycle(NamedTuple):
     file: CycleFile
 
 
-class Moment(NamedTuple):
+class LauncherEvent(NamedTuple):
     """An event of the launcher on one node."""
 
     at_us: int
@@ -198,7 +198,7 @@ def _candidates(path: Path) -> Iterator[tuple[int, bytes]]:
             yield from (each for each in lines_in(first, block) if b" Event: " in each[1])
 
 
-def _moments(path: Path, report: Report) -> Iterator[Moment]:
+def _moments(path: Path, report: Report) -> Iterator[LauncherEvent]:
     for line, piece in _candidates(path):
         found = _EVENT.search(piece)
         if found is None:
@@ -212,10 +212,10 @@ def _moments(path: Path, report: Report) -> Iterator[Moment]:
             continue
         report.records += 1
         node = found["node"].decode("utf-8", "replace")
-        yield Moment(at, line, int(found["cycle"]), event, node)
+        yield LauncherEvent(at, line, int(found["cycle"]), event, node)
 
 
-def _of_log(path: Path, moments: Iterable[Moment], job: str | None) -> ImportedRun:
+def _of_log(path: Path, moments: Iterable[LauncherEvent], job: str | None) -> ImportedRun:
     slurm_id = _SLURM_ID.search(path.name)
     own = f"slurm-{slurm_id[1]}" if slurm_id else f"nvrx-{path.name.split('.')[0]}"
     name = job or job_name(own, "nvrx")
@@ -224,7 +224,7 @@ def _of_log(path: Path, moments: Iterable[Moment], job: str | None) -> ImportedR
     return ImportedRun(path, name, identified("nvrx", facts))
 
 
-def _facts(moments: Iterable[Moment]) -> Iterator[Fact]:
+def _facts(moments: Iterable[LauncherEvent]) -> Iterator[Fact]:
     """The launcher counts a failure as it detects it, so that its cycle is the one that follows."""
     nodes: dict[tuple[int, str], _Node] = {}
     for moment in sorted(moments):
@@ -244,7 +244,7 @@ def _facts(moments: Iterable[Moment]) -> Iterator[Fact]:
         node.seen[moment.event] = moment.at_us
 
 
-def _failure(moment: Moment, node: _Node) -> Iterator[Fact]:
+def _failure(moment: LauncherEvent, node: _Node) -> Iterator[Fact]:
     at = {"at": rfc3339(moment.at_us), "cycle": max(0, moment.cycle - 1)}
     if moment.event == "failure_detected":
         node.failed_us = moment.at_us

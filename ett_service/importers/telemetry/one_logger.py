@@ -14,14 +14,13 @@ from typing import Any, Final
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, files_under
+from ett_service.importers.files import runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     Report,
     WireEvent,
     clean,
-    distinct,
     identified,
 )
 from ett_service.importers.names import job_name, launch_name
@@ -80,7 +79,7 @@ class Stamp(msgspec.Struct, frozen=True):
     duration_msec: float | None = None
 
 
-class Stop(msgspec.Struct, frozen=True):
+class SpanStop(msgspec.Struct, frozen=True):
     """The end of a span."""
 
     attributes: Stamp = Stamp()
@@ -92,10 +91,10 @@ class Brief(msgspec.Struct):
     type: str
     name: str = ""
     attributes: Stamp = Stamp()
-    stop_event: Stop = Stop()
+    stop_event: SpanStop = SpanStop()
 
 
-class Record(msgspec.Struct):
+class SpanRecord(msgspec.Struct):
     """Any other line."""
 
     type: str
@@ -135,37 +134,31 @@ class _Life:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read exported files and folders of them; with *job*, all are of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, RECORDS, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, RECORDS, report):
-        life = _Life(report, path)
-        try:
-            for line, record in json_objects(path, report, _decode):
-                _take(life, record, line)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        if not life.facts:
-            report.miss(path, "no span of one-logger")
-            continue
-        report.files += 1
-        yield _imported(life, job)
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    life = _Life(report, path)
+    for line, record in json_objects(path, report, _decode):
+        _take(life, record, line)
+    if not life.facts:
+        report.miss(path, "no span of one-logger")
+        return
+    report.files += 1
+    yield _imported(life, job)
 
 
 _decode_brief = msgspec.json.Decoder(Brief).decode
-_decode_any = msgspec.json.Decoder(Record).decode
+_decode_any = msgspec.json.Decoder(SpanRecord).decode
 
 
-def _decode(text: bytes) -> Brief | Record:
+def _decode(text: bytes) -> Brief | SpanRecord:
     if _BRIEF.search(text) is None:
         return _decode_any(text)
     return _decode_brief(text)
 
 
-def _take(life: _Life, record: Brief | Record, line: int) -> None:
+def _take(life: _Life, record: Brief | SpanRecord, line: int) -> None:
     try:
         if isinstance(record, Brief):
             is_known = _taken_briefly(life, record, line)
@@ -180,7 +173,7 @@ def _take(life: _Life, record: Brief | Record, line: int) -> None:
         life.report.skip(life.path, line, "no record of one-logger that is known")
 
 
-def _unknown(_life: _Life, _record: Record, _line: int) -> bool:
+def _unknown(_life: _Life, _record: SpanRecord, _line: int) -> bool:
     return False
 
 
@@ -208,7 +201,7 @@ def _microseconds(ms: object) -> int:
     return round(ms * 1000)
 
 
-def _started(life: _Life, record: Record, line: int) -> bool:
+def _started(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.start_event)
     if record.name == _APPLICATION:
         life.began_us, life.application = at_us, record.id
@@ -229,7 +222,7 @@ def _started(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _stopped(life: _Life, record: Record, line: int) -> bool:
+def _stopped(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.stop_event)
     if record.name == _APPLICATION:
         life.ended = at_us, line
@@ -243,7 +236,7 @@ def _stopped(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _custom(life: _Life, record: Record, kind: str, at_us: int, line: int) -> bool:
+def _custom(life: _Life, record: SpanRecord, kind: str, at_us: int, line: int) -> bool:
     """A span of the user's own: a stage of the loop, or of starting."""
     stage = clean(record.name, 100)
     phase = "train_loop" if life.is_in_loop else "launcher_init"
@@ -252,12 +245,12 @@ def _custom(life: _Life, record: Record, kind: str, at_us: int, line: int) -> bo
     return bool(stage)
 
 
-def _complete(life: _Life, record: Record, line: int) -> bool:
+def _complete(life: _Life, record: SpanRecord, line: int) -> bool:
     _instant(record.stop_event)
     return _started(life, record, line) and _stopped(life, record, line)
 
 
-def _happened(life: _Life, record: Record, line: int) -> bool:
+def _happened(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.event)
     assert record.event is not None  # it has an instant
     attributes = record.event.attributes
@@ -301,7 +294,7 @@ def _count(value: object) -> int | None:
     return value
 
 
-def _failed(life: _Life, record: Record, line: int) -> bool:
+def _failed(life: _Life, record: SpanRecord, line: int) -> bool:
     at_us = _instant(record.event)
     assert record.event is not None  # it has an instant
     life.error = at_us, line, record.event.attributes
@@ -309,12 +302,12 @@ def _failed(life: _Life, record: Record, line: int) -> bool:
     return True
 
 
-def _lost(life: _Life, _record: Record, line: int) -> bool:
+def _lost(life: _Life, _record: SpanRecord, line: int) -> bool:
     life.report.note(life.path, f"line {line}: one-logger says that data is missing")
     return True
 
 
-_READERS: Final[Mapping[str, Callable[[_Life, Record, int], bool]]] = {
+_READERS: Final[Mapping[str, Callable[[_Life, SpanRecord, int], bool]]] = {
     "start": _started,
     "stop": _stopped,
     "complete": _complete,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.files import Unreadable, files_under
-from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.files import runs_of
+from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
 from ett_service.importers.telemetry.wandb_log import Damaged, Fields, fields, records
@@ -40,7 +40,7 @@ _MOST_EXIT_CODE: Final = 255
 
 
 @dataclass(slots=True)
-class _Log:
+class _RunLog:
     """What a file says so far."""
 
     run: Fields | None = None
@@ -53,28 +53,22 @@ class _Log:
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read runs and folders of them; with *job*, all are attempts of that one."""
-    report = Report()
-    return distinct(_all_runs(paths, job, report)), report
+    return runs_of(paths, RUNS, partial(_of_file, job=job))
 
 
-def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    for path in files_under(paths, RUNS, report):
-        log = _Log()
-        try:
-            for number, record in records(path):
-                _take(log, record, number, path, report)
-        except Unreadable as error:
-            report.miss(path, str(error))
-            continue
-        begin_us = _instant(_message(log.run or {}, _BEGIN))
-        if begin_us is None:
-            report.miss(path, "no run with a start in it")
-            continue
-        report.files += 1
-        yield _imported(path, log, begin_us, job)
+def _of_file(path: Path, report: Report, *, job: str | None) -> Iterator[ImportedRun]:
+    log = _RunLog()
+    for number, record in records(path):
+        _take(log, record, number, path, report)
+    begin_us = _instant(_message(log.run or {}, _BEGIN))
+    if begin_us is None:
+        report.miss(path, "no run with a start in it")
+        return
+    report.files += 1
+    yield _imported(path, log, begin_us, job)
 
 
-def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Report) -> None:
+def _take(log: _RunLog, record: Fields | None, number: int, path: Path, report: Report) -> None:
     try:
         if record is None:
             raise Damaged("a record that is damaged or cut")
@@ -92,7 +86,7 @@ def _take(log: _Log, record: Fields | None, number: int, path: Path, report: Rep
     report.records += 1
 
 
-def _take_history(log: _Log, history: Fields, number: int) -> None:
+def _take_history(log: _RunLog, history: Fields, number: int) -> None:
     """Raises ``ValueError`` where it is not as it must be."""
     row = {}
     for item in history.get(_ITEM, ()):
@@ -142,7 +136,7 @@ def _instant(timestamp: Fields) -> int | None:
     return seconds * SECOND_US + min(_number(timestamp, _NANOSECONDS), 999_999_999) // 1000
 
 
-def _imported(path: Path, log: _Log, begin_us: int, job: str | None) -> ImportedRun:
+def _imported(path: Path, log: _RunLog, begin_us: int, job: str | None) -> ImportedRun:
     run = log.run or {}
     run_id, project = word(_text(run, _RUN_ID), 60), word(_text(run, _PROJECT), 90)
     name = word(_text(run, _NAME), 100) or run_id

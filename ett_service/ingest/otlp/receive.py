@@ -1,10 +1,9 @@
 """One request of OTLP/HTTP, from its body to what is stored of it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-import msgspec
 from sqlalchemy import Connection
 
 from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
@@ -12,11 +11,11 @@ from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
-from ett_service.ingest.decode import Arrival, Batch, arrival, inflate, read_event
+from ett_service.ingest.decode import Arrival, Batch, arrival, inflate, read_made
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
 from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
-from ett_service.ingest.refusals import BodyTooLarge, Code, Refusal, UnsupportedMedia
+from ett_service.ingest.refusals import BodyTooLarge, Code, UnsupportedMedia
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits
 from ett_service.storage.record.events import known_ids
@@ -80,27 +79,15 @@ def decode(body: bytes, headers: Mapping[str, str], *, now_us: int, limits: Limi
     groups = read(body, limits.max_batch_events)
     conversion = convert(groups)
     frame = Frame(limits, now_us)
-    batch = _read(conversion.events, frame)
+    batch = read_made(conversion.events, frame)
     return Request(
         batch=batch,
         spans=tuple(conversion.spans),
-        facts=_read(_process_facts(conversion, batch), frame),
+        facts=read_made(_process_facts(conversion, batch), frame),
         unread=tuple(code for group in groups for code in group.refused),
         count=sum(len(group.spans) + len(group.refused) for group in groups),
         unmapped=conversion.unmapped,
         nameless=conversion.nameless,
-    )
-
-
-def _read(events: Iterable[Members], frame: Frame) -> Batch:
-    """Read events as those of a batch are read: what the wire refuses is refused here."""
-    read = [
-        read_event(msgspec.json.encode(event), index, frame, None)
-        for index, event in enumerate(events)
-    ]
-    return Batch(
-        arrivals=tuple(each for each in read if isinstance(each, Arrival)),
-        refusals=tuple(each for each in read if isinstance(each, Refusal)),
     )
 
 

@@ -22,7 +22,7 @@ from ett_service.charts.units import (
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.losses import Gathered
+from ett_service.pages.fleet.losses import FleetAnswers
 from ett_service.pages.links import job_page, regression_page
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import View, moment
@@ -77,7 +77,7 @@ def _ratio(member: str, total: Answer) -> float | None:
     return ratio
 
 
-def target_bridge(gathered: Gathered) -> Panel:
+def target_bridge(gathered: FleetAnswers) -> Panel:
     """Draw which categories stand between the whole of the time and ETT%, and the target."""
     total, view = gathered.now["total"], gathered.view
     whole = total["weighted_seconds"]
@@ -228,7 +228,7 @@ def _place(instant: str, steps: Sequence[Answer]) -> float:
     return (datetime.fromisoformat(instant) - first) / (second - first)
 
 
-def change_panel(gathered: Gathered, question: Question) -> Panel:
+def change_panel(gathered: FleetAnswers, question: Question) -> Panel:
     """Show the exact parts that lead from the ETT% of the window before to this one."""
     answer, view = gathered.change, gathered.view
     title = f"Why it changed against {view.earlier}"
@@ -323,7 +323,7 @@ _COMPARED = (
 )
 
 
-def comparison(gathered: Gathered, economy: Economy) -> Panel:
+def comparison(gathered: FleetAnswers, economy: Economy) -> Panel:
     """Set the numbers of this window beside those of the window before."""
     now, before = gathered.now["total"], gathered.before["total"]
     rows: list[tuple[str, ...]] = [

@@ -22,7 +22,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class FleetAnswers:
     """The answers that panels are made of."""
 
     view: View
@@ -34,7 +34,7 @@ class Gathered:
     question: Question  #: what ``now`` answers
 
 
-def categories(gathered: Gathered) -> Panel:
+def categories(gathered: FleetAnswers) -> Panel:
     """Draw the whole of the time as one bar."""
     total = gathered.now["total"]
     spent = {
@@ -62,7 +62,7 @@ def categories(gathered: Gathered) -> Panel:
     )
 
 
-def cohorts(gathered: Gathered) -> Panel:
+def cohorts(gathered: FleetAnswers) -> Panel:
     """Rank the cohorts by the GPU-hours that they lost."""
     view = gathered.view
     ranked = sorted(gathered.now["groups"], key=lost_gpu_seconds, reverse=True)
@@ -112,7 +112,7 @@ def _cohort(group: Answer, bar: Bar, whole: float) -> tuple[Cell | str, ...]:
     )
 
 
-def jobs(gathered: Gathered, question: Question) -> Panel:
+def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     """List the jobs that lost most."""
     rows = [
         (
@@ -135,7 +135,7 @@ def jobs(gathered: Gathered, question: Question) -> Panel:
     )
 
 
-def failures(gathered: Gathered) -> Panel:
+def failures(gathered: FleetAnswers) -> Panel:
     """Rank the causes of failures."""
     now, before = gathered.now["total"], gathered.before["total"]
     whole = now["failures"]["total"]
@@ -188,7 +188,7 @@ _SPREADS = (
 )
 
 
-def durations(gathered: Gathered) -> Panel:
+def durations(gathered: FleetAnswers) -> Panel:
     """Tell the distributions of what takes time around training."""
     now, before = gathered.now["total"], gathered.before["total"]
     rows = [_spread(name, now[member], before[member]) for name, member in _SPREADS]

@@ -84,7 +84,7 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
         questions.markers,
         questions.regressions,
     )
-    gathered = losses.Gathered(
+    gathered = losses.FleetAnswers(
         view, now, before, change, jobs, regressions["regressions"], questions.now
     )
     # Drawing takes tens of milliseconds, in which the loop would take no request.
@@ -96,7 +96,7 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
 def _drawn(
     request: Request,
     session: Session,
-    gathered: losses.Gathered,
+    gathered: losses.FleetAnswers,
     questions: Questions,
     *,
     trend: Answer,
@@ -119,7 +119,7 @@ def _drawn(
 
 
 def _columns(
-    gathered: losses.Gathered,
+    gathered: losses.FleetAnswers,
     questions: Questions,
     trend: Answer,
     markers: Answer,

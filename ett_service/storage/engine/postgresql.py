@@ -50,7 +50,7 @@ class PostgresqlStore:
         try:
             with self.reading() as conn:
                 _require_durability(conn)
-        except BaseException:
+        except BaseException:  # raised again: nobody else could close what is half made
             self.close()
             raise
 

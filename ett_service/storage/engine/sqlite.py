@@ -131,7 +131,7 @@ class SqliteStore(SqliteReaders):
         try:
             with translated():
                 self._writer = writing_engine(path).connect()
-        except BaseException:
+        except BaseException:  # raised again: nobody else could unlock the file
             os.close(self._lock_file)
             raise
         self._leading = threading.Lock()
@@ -216,8 +216,7 @@ class SqliteStore(SqliteReaders):
         except Exception as error:  # noqa: BLE001 - the callers get it
             for task in group:
                 task.fail(error)
-        except BaseException:
-            # A signal, say, that ends this thread, while it is at the works of others, too.
+        except BaseException:  # a signal ends this thread while it is at the works of others, too
             for task in group:
                 task.fail(StorageUnavailable("The process ends."))
             raise

@@ -72,7 +72,7 @@ def _checked(store: S) -> S:
     try:
         with store.reading() as conn:
             migrate.require_current(conn)
-    except BaseException:
+    except BaseException:  # raised again: nobody else could close it
         store.close()
         raise
     return store

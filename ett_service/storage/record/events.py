@@ -17,7 +17,7 @@ from sqlalchemy import (
 
 from ett_service.core.events import EVENT_TYPES, Event, SpanOver
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
-from ett_service.core.ledger.attempts import TOLERANCE_US
+from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Phase
 from ett_service.storage import schema

@@ -113,7 +113,7 @@ def _page() -> dict[str, dict[str, float]]:
     return {row[0]: dict(zip(finders, map(float, row[1:]), strict=True)) for row in rows}
 
 
-@pytest.mark.parametrize("longest", [220, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("longest", [130, pytest.param(10_000, marks=pytest.mark.long)])
 def test_the_page_has_the_scores_of_the_search_and_of_the_others(longest: int) -> None:
     if not CORPUS.is_dir():
         pytest.skip(f"the labelled series are not there: {CORPUS} (set ETT_CORPUS)")

@@ -29,7 +29,7 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.ledger.lifetimes import Limits
+from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from tests.builders.drawn.attributes import with_attributes
 from tests.builders.drawn.heap import heaped

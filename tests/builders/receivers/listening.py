@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from tests.builders.servers.threads import in_thread
+
 
 @dataclass(frozen=True)
 class Request:
@@ -102,14 +104,8 @@ def receiving(
     receiver = Receiver("", answer or reply(204))
     server = _Server((host, 0), receiver, secured)
     receiver.url = f"{scheme}://{host}:{server.server_address[1]}/"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with in_thread(server):
         yield receiver
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -1,10 +1,12 @@
 """The application with its pages on a real port of this process, and browsers of it."""
 
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
 from html.parser import HTMLParser
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -16,7 +18,7 @@ from ett_service.api.state import AppState
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
 from ett_service.pages.site import ROUTERS
-from ett_service.storage.engine.store import Store
+from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
 from tests.builders.clock import Clock
@@ -24,6 +26,15 @@ from tests.builders.servers.waiting import wait_for
 
 PROJECT = "research"
 ECONOMY = Economy(prices=(Price("H100", 0, Fraction(7, 2)),), targets=(Target({}, 0.9),))
+
+
+@contextmanager
+def served_from(migrated: Path, folder: Path, now_us: int) -> Iterator["Site"]:
+    """Serve a copy in *folder* of the empty store *migrated*, as ``served`` does."""
+    path = folder / "ett.db"
+    shutil.copyfile(migrated, path)
+    with closing(open_store(f"sqlite:///{path}")) as store, served(store, now_us) as site:
+        yield site
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from typing_extensions import override
+
+from tests.builders.servers.threads import in_thread
 
 
 @dataclass(frozen=True)
@@ -98,18 +99,18 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
     return Answering
 
 
+class _Server(ThreadingHTTPServer):
+    """Takes as many connections at once as a test may open: past its queue, Linux resets them."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
 @contextmanager
 def serving(answer: Callable[[Received], Reply] = accepting, port: int = 0) -> Iterator[Web]:
     """Serve on a free loopback port until the block ends."""
     web = Web(url="", answer=answer)
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(web))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", port), _handler(web))
     web.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with in_thread(server):
         yield web
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

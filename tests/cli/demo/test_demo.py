@@ -35,6 +35,7 @@ def small() -> Fleet:
     return generate(seed=7, days=3, end_us=END_US)
 
 
+@pytest.mark.long
 def test_the_fleet_is_loaded_and_kept_beside_its_truth(
     ett: Ett, tmp_path: Path, small: Fleet
 ) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from ett_service.cli.mcp import questions
-from ett_service.cli.mcp.questions import SCENARIOS, Asking, Window
+from ett_service.cli.mcp.questions import Asking, Window
 from ett_service.cli.mcp.text import MOST_CHARACTERS
 from ett_service.cli.verb import Failure, NotAllowed, OutOfReach
 from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.core.planning.scenario import SCENARIOS
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 
 from ett_service.core.events import CheckpointRestored, Event, PhaseStarted
 from ett_service.core.ledger.attempt_segments import AttemptSegments
-from ett_service.core.ledger.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.lifetimes import RunEvents, find_lifetimes
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.job_results import gaps
-from ett_service.core.ledger.job_segments import cut_run_segments
-from ett_service.core.ledger.lifetimes import RunEvents, find_lifetimes
 from ett_service.core.ledger.results import JobLedger
+from ett_service.core.ledger.runs import cut_run_segments
 from ett_service.core.words import Basis, Category, Outcome, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, progress, saved, span, started

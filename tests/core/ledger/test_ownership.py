@@ -1,7 +1,7 @@
 """Assigning time to spans without holes, from the anchor on."""
 
+from ett_service.core.ledger.attempts.spans import NEVER, Span
 from ett_service.core.ledger.ownership import Ownership, OwnershipInputs
-from ett_service.core.ledger.spans import NEVER, Span
 from ett_service.core.words import Category, Phase
 
 

@@ -1,7 +1,7 @@
 """Which time repeats what the job had done before."""
 
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.ownership import RepeatedTraining, points
-from ett_service.core.ledger.spans import NEVER
 
 
 def test_nothing_is_repeated_while_steps_rise() -> None:

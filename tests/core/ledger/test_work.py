@@ -2,7 +2,7 @@
 
 from ett_service.core.events import Progress
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.ledger.attempt_events import WorkHours
+from ett_service.core.ledger.attempts.attempt_events import WorkHours
 from ett_service.core.ledger.job_results import produced, work_done
 from ett_service.core.ledger.results import Work, WorkDone
 

@@ -8,11 +8,11 @@ import pytest
 
 from ett_service.importers.importer import Report
 from ett_service.importers.logs.local_times import LocalTimes
-from ett_service.importers.logs.megatron_output import Life, Output
+from ett_service.importers.logs.megatron_output import Output, TrainerLife
 from tests.builders.megatron import cancelled, iteration, mark, saved, start_up, written
 
 
-def lives(path: Path, *lines: str) -> tuple[list[Life], Report]:
+def lives(path: Path, *lines: str) -> tuple[list[TrainerLife], Report]:
     report = Report()
     path = written(path / "a.out", *lines)
     output = Output(path, LocalTimes(path, None, report), report)
@@ -20,7 +20,7 @@ def lives(path: Path, *lines: str) -> tuple[list[Life], Report]:
     return output.lives, report
 
 
-def of(life: Life, kind: str) -> list[dict[str, Any]]:
+def of(life: TrainerLife, kind: str) -> list[dict[str, Any]]:
     return [fact.event for fact in life.facts if fact.event["type"] == kind]
 
 

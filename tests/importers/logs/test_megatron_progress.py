@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ett_service.importers.importer import Report
 from ett_service.importers.logs.local_times import LocalTimes
-from ett_service.importers.logs.megatron_progress import Attempt, Progress
+from ett_service.importers.logs.megatron_progress import Progress, Start
 from tests.builders.megatron import progress, written
 
 FILE = (
@@ -18,7 +18,7 @@ FILE = (
 )
 
 
-def attempts(path: Path, *lines: str) -> tuple[list[Attempt], Report]:
+def attempts(path: Path, *lines: str) -> tuple[list[Start], Report]:
     report = Report()
     path = written(path / "progress.txt", *lines)
     read = Progress(path, LocalTimes(path, None, report), report)

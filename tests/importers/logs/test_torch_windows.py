@@ -3,7 +3,7 @@
 import pytest
 
 from ett_service.importers.logs.torch_records import Edge
-from ett_service.importers.logs.torch_windows import Flaw, Windows
+from ett_service.importers.logs.torch_windows import Mispairing, Windows
 
 
 def paired(*edges: str) -> Windows:
@@ -49,13 +49,13 @@ def test_events_of_a_window_may_be_out_of_order() -> None:
 @pytest.mark.parametrize(
     ("lost", "flaw"),
     [
-        (0, Flaw(7, "a", is_end=True)),
-        (1, Flaw(4, "b", is_end=True)),
-        (3, Flaw(3, "c", is_end=False)),
-        (4, Flaw(2, "b", is_end=False)),
+        (0, Mispairing(7, "a", is_end=True)),
+        (1, Mispairing(4, "b", is_end=True)),
+        (3, Mispairing(3, "c", is_end=False)),
+        (4, Mispairing(2, "b", is_end=False)),
     ],
 )
-def test_a_lost_event_is_named_and_the_rest_paired(lost: int, flaw: Flaw) -> None:
+def test_a_lost_event_is_named_and_the_rest_paired(lost: int, flaw: Mispairing) -> None:
     windows = paired(*NESTED[:lost], *NESTED[lost + 1 :])
     assert flaw in windows.flaws
     if lost:

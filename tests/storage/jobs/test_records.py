@@ -1,6 +1,6 @@
 """What a fold reads of a job: alone or in a batch, and only clocks that are wrong."""
 
-from ett_service.core.ledger.attempts import TOLERANCE_US
+from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey

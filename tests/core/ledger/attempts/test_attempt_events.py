@@ -9,7 +9,7 @@ from ett_service.core.events import (
     Progress,
     SpanOver,
 )
-from ett_service.core.ledger.attempt_events import MOST_HOOKS, AttemptEvents, Placed
+from ett_service.core.ledger.attempts.attempt_events import MOST_HOOKS, AttemptEvents, Placed
 from ett_service.core.words import Outcome, Phase
 
 

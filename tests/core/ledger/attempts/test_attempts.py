@@ -8,7 +8,7 @@ from ett_service.core.events import (
     JobFacts,
     PhaseStarted,
 )
-from ett_service.core.ledger.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
 from ett_service.core.words import Outcome, Phase
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ett_service.core.events import PhaseEnded, PhaseStarted, Progress
-from ett_service.core.ledger.attempt_events import AttemptEvents
-from ett_service.core.ledger.spans import NEVER, Pairing, Span, find_closing
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempts.spans import NEVER, Pairing, Span, find_closing
 from ett_service.core.words import Phase
 
 LOOP = Phase.TRAIN_LOOP

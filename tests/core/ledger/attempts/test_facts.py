@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from ett_service.core.events import JobFacts
-from ett_service.core.ledger.attempts import facts
+from ett_service.core.ledger.attempts.attempts import facts
 
 
 def test_each_member_and_each_label_has_its_own_latest_value() -> None:

@@ -1,7 +1,7 @@
 """Producers' clocks: monotonic differences inside one, offsets across them."""
 
 from ett_service.core.events import Heartbeat
-from ett_service.core.ledger.attempts import TOLERANCE_US, Clocks
+from ett_service.core.ledger.attempts.attempts import TOLERANCE_US, Clocks
 
 SECOND = 1_000_000
 

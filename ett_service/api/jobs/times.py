@@ -1,11 +1,32 @@
-"""Members of answers: effective training by its speed, and what loops waited for data."""
+"""Members of answers: waits by owner, waits for data, and effective training by its speed."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Seconds
+from ett_service.api.answers import Answer, Of, Seconds
 from ett_service.core.fleet.totals import ratio
+from ett_service.core.words import Owner, WaitPart
+
+SecondsByOwner = dict[Owner, Seconds]
+
+
+def _by_owner(ledger: Any) -> Mapping[WaitPart, Mapping[Owner, int]]:
+    parts: dict[WaitPart, dict[Owner, int]] = {}
+    for share in ledger.wait_shares:
+        parts.setdefault(share.part, {})[share.owner] = share.us
+    return {part: parts[part] for part in WaitPart if part in parts}
+
+
+Waits = Annotated[
+    dict[WaitPart, SecondsByOwner],
+    Of(_by_owner),
+    Field(
+        description="By whose wait it was: `queue` sums to `queue_wait_seconds`, the others to "
+        "their period. A part without any is absent."
+    ),
+]
 
 AtReference = Annotated[
     Seconds | None,

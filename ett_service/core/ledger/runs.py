@@ -1,13 +1,12 @@
-"""A run's segments: its attempts side by side, the waits between filled in, each in its period."""
+"""A run: its attempts side by side, the waits between filled in, periods; and its results."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 
 from ett_service.core.intervals import Interval, merged, outside
-from ett_service.core.ledger.attempt_events import AttemptKey
 from ett_service.core.ledger.attempt_segments import (
     AttemptSegments,
     EarlierAttempts,
@@ -16,10 +15,26 @@ from ett_service.core.ledger.attempt_segments import (
     basis,
     owned_windows,
 )
-from ett_service.core.ledger.lifetimes import Lifetime, Lifetimes, end_of_e2e
+from ett_service.core.ledger.attempts.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.lifetimes import (
+    Lifetime,
+    Lifetimes,
+    end_of_e2e,
+    queued_spans,
+)
 from ett_service.core.ledger.ownership import ZONES_A_WINDOW
-from ett_service.core.ledger.results import Segment
-from ett_service.core.words import Basis, Category, Period, Phase
+from ett_service.core.ledger.results import (
+    AttemptLedger,
+    RunLedger,
+    Segment,
+    SpeedReference,
+    summed_speed,
+)
+from ett_service.core.owners import OwnedWait, by_owner
+from ett_service.core.words import FAILURES, INFRA_ORIGINS, Basis, Category, Period, Phase
+
+References = tuple[SpeedReference, ...]
+"""Of one run."""
 
 
 def allocated_at(lives: Sequence[Lifetime], first: int, first_loop: int | None) -> int:
@@ -218,3 +233,82 @@ def _in_time_order(parts: Iterable[AttemptPart], waits: Iterable[Segment]) -> tu
             runs.append(segments[first : bisect_left(segments, (closes,))])
     runs.sort(key=lambda run: run[:1])
     return tuple(chain.from_iterable(runs))
+
+
+def run_ledgers(
+    runs: Sequence[RunSegments],
+    attempts: Sequence[AttemptLedger],
+    references: Sequence[References],
+    queues: Sequence[Sequence[OwnedWait]],
+    last_sign_at: int,
+) -> tuple[RunLedger, ...]:
+    """Return the results of each run; *attempts* are those of all, the rest is by run."""
+    idle_us = [
+        max(0, after.lifetimes.run.sign_at - _over_at(before)) for before, after in pairwise(runs)
+    ]
+    return tuple(
+        _run_ledger(
+            number,
+            idle,
+            run,
+            [attempts[life.number] for life in run.lifetimes.lives],
+            own_references,
+            last_sign_at,
+            queue=queue,
+        )
+        for number, (idle, run, own_references, queue) in enumerate(
+            zip([0, *idle_us], runs, references, queues, strict=True)
+        )
+    )
+
+
+def _run_ledger(
+    number: int,
+    idle_us: int,
+    run: RunSegments,
+    own: Sequence[AttemptLedger],
+    references: References,
+    last_sign_at: int,
+    *,
+    queue: Iterable[OwnedWait],
+) -> RunLedger:
+    lifetimes, events, first_loop = run.lifetimes, run.lifetimes.run, run.first_loop
+    failed = [attempt for attempt in own if attempt.outcome in FAILURES]
+    return RunLedger(
+        number=number,
+        launches=tuple(dict.fromkeys(attempt.key[0] for attempt in events.attempts)),
+        first_attempt=events.first_number,
+        attempts=len(own),
+        state=lifetimes.state,
+        outcome=lifetimes.standing.event.outcome if lifetimes.standing else None,
+        sign_at=events.sign_at,
+        started_at=lifetimes.first,
+        ended_at=None if lifetimes.first is None else run.ends,
+        idle_before_us=idle_us,
+        queue_wait_us=queue_wait_us(run, last_sign_at),
+        effective_us=sum(
+            attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0) for attempt in own
+        ),
+        time_to_start_us=None if first_loop is None else first_loop - run.allocated_at,
+        failures=len(failed),
+        infra_failures=sum(attempt.origin in INFRA_ORIGINS for attempt in failed),
+        unsaved_us=sum(attempt.unsaved_us for attempt in failed),
+        speed=summed_speed(attempt.speed for attempt in own),
+        speed_references=references,
+        queue_owners_us=by_owner(queue),
+    )
+
+
+def _over_at(run: RunSegments) -> int:
+    """Return where a run ends that another follows: one that only queued with its job."""
+    if run.lifetimes.lives:
+        return run.ends
+    return max(at for at, _ in run.lifetimes.run.job_ends)
+
+
+def queue_wait_us(run: RunSegments, last_sign_at: int) -> int:
+    """Return the union of all queued time before the run's first instant, in microseconds."""
+    first = run.first
+    spans = queued_spans(run.lifetimes, last_sign_at)
+    queued = merged((start, end) for _, start, end in spans)
+    return sum(min(end, first) - start for start, end in queued if start < first)

@@ -5,9 +5,9 @@ from itertools import permutations
 import pytest
 
 from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
+from ett_service.core.ledger.attempts.spans import self_times
 from ett_service.core.ledger.fold import JobFold, fold
 from ett_service.core.ledger.results import StageSum
-from ett_service.core.ledger.spans import self_times
 from ett_service.core.ledger.stages import rank_spans, stage_times
 from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started

@@ -3,9 +3,9 @@
 import pytest
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, Heartbeat, Progress
-from ett_service.core.ledger.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
+from ett_service.core.ledger.attempts.lives import Lives
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.lives import Lives
 from ett_service.core.ledger.results import Quality
 from ett_service.core.words import Outcome
 from tests.core.timeline import SECOND

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from ett_service.core.events import AttemptEnded, Ending, JobEnded
-from ett_service.core.ledger.attempt_events import AttemptEvents
-from ett_service.core.ledger.spans import NEVER
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents
+from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.words import (
     ORIGIN_OF_CAUSE,
     Cause,

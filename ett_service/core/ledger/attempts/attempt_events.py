@@ -17,8 +17,7 @@ from ett_service.core.events import (
     SpanOver,
 )
 from ett_service.core.intervals import HOUR_US, Interval
-from ett_service.core.ledger.results import Work
-from ett_service.core.ledger.spans import (
+from ett_service.core.ledger.attempts.spans import (
     ENDED_BY_PROGRESS,
     NEVER,
     Closing,
@@ -30,6 +29,7 @@ from ett_service.core.ledger.spans import (
     names_queued,
     ownership_order,
 )
+from ett_service.core.ledger.results import Work
 from ett_service.core.words import HookState, Phase
 
 AttemptKey = tuple[str, int, int]

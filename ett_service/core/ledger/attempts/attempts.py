@@ -14,9 +14,9 @@ from ett_service.core.events import (
     PhaseEnded,
     SpanOver,
 )
-from ett_service.core.ledger.attempt_events import AttemptEvents, AttemptKey, Placed
-from ett_service.core.ledger.lives import NO_RESTARTS, Lives, Restarts
-from ett_service.core.ledger.spans import NEVER, names_queued
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Lives, Restarts
+from ett_service.core.ledger.attempts.spans import NEVER, names_queued
 
 TOLERANCE_US = 2_000_000
 """Offsets up to this are left alone: they are the network's, not the clock's."""
