@@ -155,9 +155,11 @@ _DETAIL = Row(
     "Recoveries, checkpoints and stages",
     (
         table(
-            "Recoveries",
+            "All recoveries of the job",
             "From the end of a training loop to the next one of another attempt, "
-            "the silence before it, and the training repeated after it.",
+            "the silence before it, and the training repeated after it. Those after a cancelled "
+            "attempt, and one that is not over, are among them; the fleet's times to recover leave "
+            "them out.",
             job.RECOVERIES,
             unit="s",
             may_be_empty=_CALM,

@@ -100,14 +100,14 @@ RECOVERY_ROW = (
     fleet_series(
         "Time to recover",
         "From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point, all selected families together.",
+        "recoveries after failures in the day before each point, all selected families together.",
         Query(quantile(0.5, _RECOVERIES), "p50"),
         Query(quantile(0.9, _RECOVERIES), "p90"),
         unit="s",
     ),
     fleet_series(
         "Time to recover, p90 by model family",
-        "90th percentile over the recoveries of the day before each point.",
+        "90th percentile over the recoveries after failures in the day before each point.",
         Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),
         unit="s",
     ),

@@ -23,15 +23,15 @@ COSTS = (
     fleet_series(
         "Time to recover, by cluster",
         "From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point.",
+        "recoveries after failures in the day before each point.",
         Query(quantile(0.5, _RECOVERIES, "cluster, "), "p50 {{cluster}}"),
         Query(quantile(0.9, _RECOVERIES, "cluster, "), "p90 {{cluster}}"),
         unit="s",
     ),
     FleetPanel(
         title="Time to recover distribution",
-        description="Number of recoveries by duration. A band far above the rest is a kind of "
-        "failure that is noticed late or restarted by hand. A point is an attempt.",
+        description="Number of recoveries after failures by duration. A band far above the rest is "
+        "a kind of failure that is noticed late or restarted by hand. A point is an attempt.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",

@@ -23,7 +23,8 @@ STARTS = fleet_series(
 RECOVERIES = fleet_series(
     "Time to recover",
     "From the end of the interrupted training loop to the next one, over the "
-    "recoveries of the day before each point. The failures dashboard says what to fix.",
+    "recoveries after failures in the day before each point. The failures dashboard says what to "
+    "fix.",
     Query(quantile(0.5, _RECOVERIES), "p50"),
     Query(quantile(0.9, _RECOVERIES), "p90"),
     unit="s",
