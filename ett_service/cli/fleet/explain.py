@@ -66,8 +66,8 @@ def _write(answer: Answer, _args: Namespace) -> None:
         )
     if not answer["comparable"]:
         write_line(
-            "One of the two windows has no time, so they cannot be compared. --from and --base-from "
-            "choose others; `ett fleet --step 1w --from 28d` shows when jobs ran."
+            "One of the two windows has no time, so they cannot be compared. --from and "
+            "--base-from choose others; `ett fleet --step 1w --from 28d` shows when jobs ran."
         )
         return
     write_line(
