@@ -166,12 +166,7 @@ def _with(
     return job_set(with_, (with_from, with_to), "with")
 
 
-@router.get(
-    "",
-    operation_id="compare_jobs",
-    response_model=ComparisonAnswer,
-    responses=as_files(),
-)
+@router.get("", operation_id="compare_jobs", response_model=ComparisonAnswer, responses=as_files())
 def compare_jobs(
     conn: Reader,
     project_id: ProjectId,

@@ -25,6 +25,7 @@ def _cost(group: Answer) -> str:
 _NUMBERS = (
     number("jobs", "jobs", count),
     number("ETT%", ett_ratio, percent),
+    spare(number("slowed", "slowed_ratio", percent)),
     number("GPU-h", "gpu_seconds", gpu_hours),
     number("lost GPU-h", lost_gpu_seconds, gpu_hours),
     number("failures", "failures.total", count),
@@ -36,6 +37,7 @@ _RATIOS = (
     text("weighted by", itemgetter(0)),
     number("ETT%", itemgetter(1), percent),
     number("WTT%", itemgetter(2), percent),
+    number("slowed", itemgetter(3), percent),
 )
 _SPREAD = (
     text("", "name"),
@@ -146,9 +148,9 @@ def _held(total: Answer) -> str:
 def _write_ratios(total: Answer) -> None:
     counts = f"{count(total['jobs'])} jobs, {count(total['attempts'])} attempts"
     rows = (
-        ("accelerators", ett_ratio(total), None),
-        ("wall time", total["ett_ratio_wall"], total["wasted_ratio"]),
-        ("nothing: the median job", total["ett_ratio_median_job"], None),
+        ("accelerators", ett_ratio(total), None, total["slowed_ratio"]),
+        ("wall time", total["ett_ratio_wall"], total["wasted_ratio"], total["slowed_ratio_wall"]),
+        ("nothing: the median job", total["ett_ratio_median_job"], None, None),
     )
     write_table(_RATIOS, rows)
     write_line(counts)

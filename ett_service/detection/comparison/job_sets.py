@@ -6,16 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS, WHOLE_JOB_DIMENSIONS
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
-from ett_service.detection.sample import completed
+from ett_service.detection.sample import Completed, completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
@@ -47,6 +48,15 @@ class JobSet:
             and all(values.get(name, "") in allowed for name, allowed in self.where.items())
             and (not self.jobs or any(fnmatchcase(job, pattern) for pattern in self.jobs))
         )
+
+    def may_hold(self, name: str, job: ObservedJob) -> bool:
+        """Tell whether an attempt of the job can be in the set, by what all of them share."""
+        values = dict(zip(WHOLE_JOB_DIMENSIONS, job.dimensions, strict=True))
+        return all(
+            values[dimension] in allowed
+            for dimension, allowed in self.where.items()
+            if dimension in values
+        ) and (not self.jobs or any(fnmatchcase(name, pattern) for pattern in self.jobs))
 
     @property
     def begins_us(self) -> int:
@@ -91,6 +101,7 @@ TIME_TO_START = "time_to_start"
 ATTEMPT_START = "attempt_start"
 ETT_RATIO = "ett_ratio"
 FAILURE_RATE = "failures_per_gpu_hour"
+STEP_TIME = "step_time"
 STAGE_OF = "/"
 """The separator of a phase and its stage."""
 
@@ -102,6 +113,9 @@ _METRICS = {
 }
 _FEW_JOBS = 2
 _UNATTRIBUTED = Category.UNATTRIBUTED.value
+
+Setting: TypeAlias = tuple[int, int]
+"""Accelerators and tokens a step, each 0 where unknown: only steps of one setting are alike."""
 
 
 @dataclass(slots=True)
@@ -123,17 +137,69 @@ class SetFigures:
     """Attempts by dimension or label, and value."""
 
 
+class SetValue(NamedTuple):
+    """A value of a subject, of one attempt."""
+
+    job: str
+    number: int
+    at_us: int  #: when it was over
+    us: int
+
+
+def values(
+    conn: Connection, project_id: int, wanted: JobSet, subject: Subject, span: tuple[int, int]
+) -> list[SetValue]:
+    """Return the values of a subject of the attempts in a set, in order of time.
+
+    Attempts with excluded time do not count. Subjects that are no durations have none.
+    """
+    jobs = {
+        name: job
+        for name, job in observations.jobs(conn, project_id, span, wanted.where)
+        if wanted.may_hold(name, job)
+    }
+    attempts = [
+        attempt
+        for attempt in observations.attempts(conn, project_id, span, jobs)
+        if attempt.job in jobs
+    ]
+    excluded = observations.exclusions(conn, project_id)
+    chosen = [_set_of(attempt, jobs[attempt.job], [wanted], excluded) for attempt in attempts]
+    return sorted(
+        (
+            SetValue(
+                attempts[value.attempt].job,
+                attempts[value.attempt].number,
+                value.known_us,
+                value.us,
+            )
+            for value in completed(conn, project_id, span, jobs, attempts, jobs)
+            if value.subject == subject
+            and value.us > 0
+            and chosen[value.attempt] is not None
+            and span[0] <= value.known_us < span[1]
+        ),
+        key=lambda value: (value.at_us, value.job, value.number),
+    )
+
+
 def measured(
     conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Attempts with excluded time do not count, nor step times: sets may differ in tokens a step.
+    Attempts with excluded time do not count.
     """
     span = (min(each.begins_us for each in sets), now_us)
-    jobs = dict(observations.jobs(conn, project_id, span))
+    jobs = {
+        name: job
+        for name, job in observations.jobs(conn, project_id, span)
+        if any(each.may_hold(name, job) for each in sets)
+    }
     attempts = [
-        attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
+        attempt
+        for attempt in observations.attempts(conn, project_id, span, jobs)
+        if attempt.job in jobs
     ]
     excluded = observations.exclusions(conn, project_id)
     chosen = [_set_of(attempt, jobs[attempt.job], sets, excluded) for attempt in attempts]
@@ -142,16 +208,11 @@ def measured(
         if place is not None:
             _count(figures[place], attempt, jobs[attempt.job])
     _count_labels(conn, project_id, figures, attempts, chosen)
-    several: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for value in completed(conn, project_id, span, jobs, attempts):
-        counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
-        if counts and value.of_steps is None and chosen[value.attempt] is not None:
-            several[value.attempt, _name(value.subject)].append(value.us)
-    for (of_attempt, name), us in several.items():
-        place = chosen[of_attempt]
-        if place is not None:
-            figures[place].durations_us[name].append(round(median(us)))
-    _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span))
+    values = completed(conn, project_id, span, jobs, attempts, jobs)
+    in_sets = [value for value in values if chosen[value.attempt] is not None]
+    _add_durations(figures, in_sets, chosen)
+    _add_step_times(figures, in_sets, attempts, chosen)
+    _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span, jobs))
     return figures
 
 
@@ -230,6 +291,46 @@ def _shared(labels: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         for name in sorted(jobs)
         if values[name] < jobs[name] or len(labels) <= _FEW_JOBS
     }
+
+
+def _add_durations(
+    figures: Sequence[SetFigures], values: Sequence[Completed], chosen: Sequence[int | None]
+) -> None:
+    several: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for value in values:
+        counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
+        if counts and value.of_steps is None:
+            several[value.attempt, _name(value.subject)].append(value.us)
+    for (attempt, name), us in several.items():
+        place = chosen[attempt]
+        if place is not None:
+            figures[place].durations_us[name].append(round(median(us)))
+
+
+def _add_step_times(
+    figures: Sequence[SetFigures],
+    values: Sequence[Completed],
+    attempts: Sequence[ObservedAttempt],
+    chosen: Sequence[int | None],
+) -> None:
+    """Add the mean step time of each attempt in the setting that most attempts of each set have."""
+    sums: dict[tuple[int, Setting], list[int]] = defaultdict(lambda: [0, 0])
+    for value in values:
+        if value.of_steps is not None:
+            setting = (attempts[value.attempt].gpus or 0, value.of_steps.tokens_a_step or 0)
+            sums[value.attempt, setting][0] += value.of_steps.us
+            sums[value.attempt, setting][1] += value.of_steps.steps
+    by_setting: dict[Setting, list[list[int]]] = defaultdict(lambda: [[] for _ in figures])
+    for (attempt, setting), (us, steps) in sums.items():
+        place = chosen[attempt]
+        if place is not None:
+            by_setting[setting][place].append(round(us / steps))
+    setting = max(
+        by_setting, key=lambda each: (min(map(len, by_setting[each])), each), default=None
+    )
+    if setting is not None and all(by_setting[setting]):
+        for each, step_times_us in zip(figures, by_setting[setting], strict=True):
+            each.durations_us[STEP_TIME] += step_times_us
 
 
 def _name(subject: Subject) -> str:

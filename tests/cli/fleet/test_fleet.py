@@ -46,8 +46,8 @@ def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]
 def test_groups_have_a_row_each_and_a_total(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--by", "team,model", *ONE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[3].split()[:4] == ["team", "model", "jobs", "ETT%"]
-    assert lines[4].split()[:4] == ["pretraining", "llm", "1", "50.0%"]
+    assert lines[3].split()[:5] == ["team", "model", "jobs", "ETT%", "slowed"]
+    assert lines[4].split()[:5] == ["pretraining", "llm", "1", "50.0%", "-"]
     assert lines[5].split()[:3] == ["total", "1", "50.0%"]
 
 
