@@ -6,17 +6,16 @@ and the names of jobs are those of the server.
 
 import os
 from argparse import (
-    Action,
     ArgumentParser,
     Namespace,
     RawDescriptionHelpFormatter,
-    _SubParsersAction,
 )
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import argcomplete
 from argcomplete.shell_integration import shellcode
 
+from ett_service.cli.mistakes import actions
 from ett_service.cli.remote import ask, of_project
 from ett_service.cli.verb import Failure, Verb
 
@@ -42,18 +41,10 @@ def answer(parser_of: Callable[[str], ArgumentParser]) -> None:
     """
     words = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])].split()[1:]
     parser = parser_of(next((word for word in words if not word.startswith("-")), ""))
-    for action in _actions(parser):
+    for action in actions(parser):
         if action.dest == _JOB and not action.option_strings:
             action.completer = job_names  # type: ignore[attr-defined]  # argcomplete reads it
     argcomplete.autocomplete(parser)
-
-
-def _actions(parser: ArgumentParser) -> Iterator[Action]:
-    for action in parser._actions:  # noqa: SLF001 - nothing public lists them
-        yield action
-        if isinstance(action, _SubParsersAction):
-            for verb in action.choices.values():
-                yield from _actions(verb)
 
 
 def job_names(prefix: str, parsed_args: Namespace, **_: object) -> Sequence[str]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ett_service.cli.mistakes import check_options, check_verb
 from ett_service.cli.verb import Exit, Failure, Verb, perform
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
@@ -122,10 +123,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen = next((word for word in words if not word.startswith("-")), "")
     try:
         with _flushed():
+            check_verb(chosen, VERBS)
             root = parser(chosen)
             if not words:
                 root.print_help()
                 return Exit.DONE
+            check_options(chosen, root, words)
             args = root.parse_args(words)
             return VERBS[args.verb].run(args)
     except BrokenPipeError:

@@ -97,7 +97,7 @@ class Verb:
         is_needed = self.run is None
         acts = parser.add_subparsers(
             dest=self.acts_dest,
-            metavar=self.acts_dest.upper() if is_needed else f"[{self.acts_dest.upper()}]",
+            metavar=f"{{{','.join(self.acts)}}}" if is_needed else f"[{self.acts_dest.upper()}]",
             **({"title": self.acts_title} if self.acts_title else {}),
             required=is_needed,
         )

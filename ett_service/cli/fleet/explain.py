@@ -61,10 +61,14 @@ def _write(answer: Answer, _args: Namespace) -> None:
     for side in (answer["base"], answer["current"]):
         write_line(
             f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
-            f"ETT {percent(side['ett_ratio'])}, {count(side['jobs'])} jobs"
+            f"ETT {percent(side['ett_ratio'] if side['seconds'] else None)}, "
+            f"{count(side['jobs'])} jobs"
         )
     if not answer["comparable"]:
-        write_line("One of the two windows has no time, so they cannot be compared.")
+        write_line(
+            "One of the two windows has no time, so they cannot be compared. --from and "
+            "--base-from choose others; `ett fleet --step 1w --from 28d` shows when jobs ran."
+        )
         return
     write_line(
         f"Change {_points(answer['change_points'])}: {_points(answer['mix_points'])} by mix, "

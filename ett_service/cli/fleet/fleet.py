@@ -8,7 +8,7 @@ from typing import Any
 
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
-from ett_service.cli.fleet.top import TOPS, top_question, write_top
+from ett_service.cli.fleet.top import EMPTY, TOPS, top_question, write_top
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, fetch
 from ett_service.cli.tables import Answer, Column, cells, number, spare, text, write_table
@@ -16,7 +16,6 @@ from ett_service.cli.verb import Verb
 from ett_service.report.inputs import ett_ratio, lost_gpu_seconds
 
 _ROUNDING = 1e-3  # weighted seconds: the sums of a fleet are rounded to microseconds
-_EMPTY = "No jobs in this window. `ett jobs` lists all jobs, and --from begins earlier."
 
 
 def _cost(group: Answer) -> str:
@@ -89,7 +88,7 @@ def _write(answer: Any, args: Namespace) -> None:
     elif args.step:
         _write_series(answer)
     elif not answer["total"]["jobs"]:
-        write_line(_EMPTY)
+        write_line(EMPTY)
     else:
         _write_summary(answer)
 

@@ -13,6 +13,8 @@ from ett_service.report.inputs import UNKNOWN, ett_ratio, lost_gpu_seconds
 
 TOPS = ("jobs", "causes", "releases")
 
+EMPTY = "No jobs in this window. `ett jobs` lists all jobs, and --from begins earlier."
+
 _MOST = 10
 _RELEASE = "code_version"
 
@@ -50,6 +52,10 @@ def top_question(args: Namespace) -> tuple[str, dict[str, object]]:
 
 def write_top(answer: Answer, top: str) -> None:
     """Write the table of what is ranked."""
+    jobs = answer["jobs"] if top == "jobs" else answer["total"]["jobs"]
+    if not jobs:
+        write_line(EMPTY)
+        return
     write_line(f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)")
     if top == "jobs":
         _write_jobs(answer)

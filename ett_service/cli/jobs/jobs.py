@@ -39,6 +39,10 @@ _JOBS = (
 )
 
 
+_NONE = "No jobs. `ett run --job NAME -- COMMAND` records one."
+_NONE_MATCH = "No job meets these conditions. `ett jobs` without them lists all."
+
+
 def _list_options(parser: ArgumentParser) -> None:
     for name, summary in _FILTERS.items():
         parser.add_argument(f"--{name}", help=summary)
@@ -55,8 +59,9 @@ def _jobs(args: Namespace) -> list[Any]:
     return listed(args, "/v1/jobs", "jobs", query, args.limit)
 
 
-def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
-    write_rows(_JOBS, jobs, "No jobs. `ett run --job NAME -- COMMAND` records one.")
+def _write_jobs(jobs: list[Any], args: Namespace) -> None:
+    is_filtered = any(getattr(args, name) for name in (*_FILTERS, "from", "to"))
+    write_rows(_JOBS, jobs, _NONE_MATCH if is_filtered else _NONE)
 
 
 VERB = Verb(

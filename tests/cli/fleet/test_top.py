@@ -44,3 +44,11 @@ def test_the_answer_is_that_of_the_server(capsys: pytest.CaptureFixture[str]) ->
 def test_a_ranking_is_neither_grouped_nor_over_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--top", "jobs", "--by", "team"]) == 1
     assert "Leave one of them out." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["jobs", "causes", "releases"])
+def test_a_window_without_jobs_suggests_what_to_try(
+    what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "--top", what, "--from", "2020-01-01", "--to", "2020-01-02"]) == 0
+    assert "--from begins earlier" in capsys.readouterr().out

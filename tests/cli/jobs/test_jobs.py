@@ -26,9 +26,9 @@ def test_filters_leave_jobs_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_list_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--team", "nobody"]) == 0
-    assert "ett run" in capsys.readouterr().out
+    assert "No job meets these conditions." in capsys.readouterr().out
 
 
 def test_a_list_longer_than_a_page_is_read_to_its_end(

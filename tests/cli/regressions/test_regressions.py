@@ -13,6 +13,7 @@ import pytest
 
 from ett_service.charts import units
 from ett_service.cli.main import main
+from ett_service.cli.regressions.explain import _differ
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
 from ett_service.storage.engine.store import open_store
@@ -198,3 +199,13 @@ def test_what_is_watched_is_named_once(subject: tuple[str, ...], words: str) -> 
 
 def test_failure_rates_are_shown_for_a_thousand_gpu_hours() -> None:
     assert units.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "after", "differ"), [(0.99, 0.903, True), (1.01, 0.903, False), (None, 0.9, False)]
+)
+def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
+    ratio: float | None, after: float, differ: bool
+) -> None:
+    sides = {"before": {"median": 0.901}, "after": {"median": after}}
+    assert _differ({**sides, "ratio": ratio}) is differ
