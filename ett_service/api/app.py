@@ -19,7 +19,7 @@ from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
-from ett_service.api.jobs import attempts, productivity, timeline
+from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
@@ -33,7 +33,7 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage
+from ett_service.api.regressions import comparison, mutes, power, triage, values
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -61,6 +61,8 @@ ROUTERS = (
     jobs.router,
     events.job_router,
     timeline.router,
+    attempt_timeline.router,
+    checkpoints.router,
     attempts.router,
     productivity.router,
     *_questions(),
@@ -71,6 +73,7 @@ ROUTERS = (
     power.router,
     mutes.router,
     regressions.router,
+    values.router,
     triage.router,
     keys.router,
     receivers.router,

@@ -101,7 +101,13 @@ def _segment(
         height=_BAR,
         **paint(ident, category),
     )
-    if width < _LABELLED_FROM or category in WASTED or category is Category.UNATTRIBUTED:
+    is_whole = share == percent(1.0)
+    if (
+        is_whole
+        or width < _LABELLED_FROM
+        or category in WASTED
+        or category is Category.UNATTRIBUTED
+    ):
         return area
     ink = ink_on(COLOURS[category])
     middle = left + width / 2

@@ -24,7 +24,7 @@ from ett_service.core.words import Category
 
 _WIDTH = 1240.0
 _ROW, _BAR = 26.0, 16.0
-_LEFT, _RIGHT = 130.0, 1232.0
+_NARROW, _WIDE, _RIGHT = 100.0, 200.0, 1232.0  # of the names, and where rows end
 _TOP = 4.0
 _THINNEST = 0.6
 _NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands
@@ -58,7 +58,8 @@ def gantt(
     ident: str, title: str, rows: Sequence[Row], end_s: float, shown: Callable[[float], str]
 ) -> Markup:
     """Draw *rows* from 0 to *end_s* seconds; *shown* names a place on the axis."""
-    across = linear((0.0, max(end_s, 1.0)), (_LEFT, _RIGHT))
+    left = _column(rows)
+    across = linear((0.0, max(end_s, 1.0)), (left, _RIGHT))
     bottom = _TOP + len(rows) * _ROW
     spent = {stretch.category for row in rows for stretch in row.stretches}
     inside = [category for category in Category if category in spent]
@@ -71,9 +72,15 @@ def gantt(
         patterns(ident, inside),
         _tail_pattern(ident),
         _grid(end_s, across, bottom, shown),
-        *(_row(ident, row, _TOP + place * _ROW, across) for place, row in enumerate(rows)),
+        *(_row(ident, row, (left, _TOP + place * _ROW), across) for place, row in enumerate(rows)),
         legend,
     )
+
+
+def _column(rows: Sequence[Row]) -> float:
+    """Return how wide the column of names is."""
+    widest = max((width_of(row.name) for row in rows), default=0.0)
+    return min(max(widest + 16, _NARROW), _WIDE)
 
 
 def _grid(end_s: float, across: Scale, bottom: float, shown: Callable[[float], str]) -> Markup:
@@ -90,9 +97,10 @@ def _grid(end_s: float, across: Scale, bottom: float, shown: Callable[[float], s
     return element("g", *drawn)
 
 
-def _row(ident: str, row: Row, top: float, across: Scale) -> Markup:
+def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Markup:
+    left, top = corner
     middle = top + _BAR / 2 + 4
-    name = label(_LEFT - 8, middle, shortened(row.name, _LEFT - 12), text_anchor="end")
+    name = label(left - 8, middle, shortened(row.name, left - 12), text_anchor="end")
     drawn = [linked(row.href, name)]
     drawn += [_stretch(ident, stretch, top, across) for stretch in _seen(row.stretches, across)]
     if row.saves_s:

@@ -1,25 +1,20 @@
-"""``ett jobs`` lists jobs; ``ett job`` shows where the time of one went, and what broke."""
+"""``ett jobs``: lists jobs, and corrects and deletes them."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
-from ett_service.charts.units import amount, count
-from ett_service.cli.arguments import named, project, server, whole
-from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.arguments import INSTANT, server, when, whole
+from ett_service.cli.output import clock, minute, percent
 from ett_service.cli.record.corrections import ACTS
-from ett_service.cli.remote import ask, listed, of_project, place
+from ett_service.cli.remote import listed
+from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
-    Answer,
-    Column,
-    cells,
+    identifier,
     number,
+    spare,
+    styled,
     text,
-    write_pairs,
     write_rows,
-    write_table,
 )
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
@@ -27,28 +22,28 @@ from ett_service.core.dimensions import JOB_DIMENSIONS
 _FILTERS = {
     **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
     "state": "only in this state: queued, running, interrupted or finished",
-    "from": "only alive at or after this instant (RFC 3339)",
-    "to": "only begun before this instant (RFC 3339)",
     "q": "only with this text in the key or name",
     "project": "project, for a key that may use several",
 }
 
 _JOBS = (
-    text("job"),
-    text("state"),
+    identifier("job"),
+    styled(text("state"), outcome),
     number("ETT%", "ett_ratio", percent),
     number("E2E", "e2e_seconds", clock),
-    number("time to start", "time_to_start_seconds", clock),
-    number("slowed", "slowed_seconds", clock),
     number("failures"),
-    number("gpus"),
-    text("began (UTC)", "started_at", minute),
+    spare(text("began (UTC)", "started_at", minute)),
+    spare(number("time to start", "time_to_start_seconds", clock)),
+    spare(number("gpus")),
+    spare(number("slowed", "slowed_seconds", clock)),
 )
 
 
 def _list_options(parser: ArgumentParser) -> None:
     for name, summary in _FILTERS.items():
         parser.add_argument(f"--{name}", help=summary)
+    when(parser, "--from", "from", f"only alive at or after: {INSTANT}")
+    when(parser, "--to", "to", "only begun before")
     parser.add_argument(
         "--sort", default="-started_at", help="member to sort by; `-` in front: largest first"
     )
@@ -56,7 +51,7 @@ def _list_options(parser: ArgumentParser) -> None:
 
 
 def _jobs(args: Namespace) -> list[Any]:
-    query = {name: getattr(args, name) for name in (*_FILTERS, "sort")}
+    query = {name: getattr(args, name) for name in (*_FILTERS, "from", "to", "sort")}
     return listed(args, "/v1/jobs", "jobs", query, args.limit)
 
 
@@ -64,317 +59,10 @@ def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
     write_rows(_JOBS, jobs, "No jobs. `ett run --job NAME -- COMMAND` records one.")
 
 
-JOBS = Verb(
+VERB = Verb(
     options=(_list_options, server),
     run=_jobs,
     write=_write_jobs,
     acts=ACTS,
     acts_title="instead of listing",
-)
-
-
-MICROSECONDS = 1_000_000
-
-
-def _us(seconds: float) -> int:
-    return round(seconds * MICROSECONDS)
-
-
-def _exact(us: int) -> str:
-    whole, part = divmod(us, MICROSECONDS)
-    return f"{whole}.{part:06}"
-
-
-def _seconds(seconds: float) -> str:
-    return _exact(_us(seconds))
-
-
-def _cause(attempt: Answer) -> str:
-    cause = f"{attempt['origin']}: {attempt['cause']}" if attempt["origin"] else "-"
-    verdict = attempt["verdict"]
-    if verdict is None:
-        return cause
-    return f"{cause} (verdict; the rules: {verdict['rules_origin']}: {verdict['rules_cause']})"
-
-
-def _evidence(attempt: Answer) -> str:
-    if not attempt["evidence"]:
-        return attempt["reason"] or "-"
-    return f"{attempt['evidence']['rule']}: {attempt['evidence']['text']}"
-
-
-def _position(attempt: Answer) -> str:
-    return f"{attempt['launch'] or '-'}/{attempt['attempt']}/{attempt['cycle']}"
-
-
-def _lasted(attempt: Answer) -> str:
-    return clock(sum(attempt["categories"].values()))
-
-
-def _from_to(recovery: Answer) -> str:
-    return f"{recovery['interrupted']} -> {or_dash(recovery['resumed'])}"
-
-
-def _spent(parts: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
-
-
-def _short_time(seconds: float | None) -> str:
-    return NONE if seconds is None else f"{seconds:.4g} s"
-
-
-def _hooks_in(attempt: Answer, state: str) -> int:
-    return list(attempt["hooks"].values()).count(state)
-
-
-def _inferred(gap: Answer) -> str:
-    event = f" (event {gap['event_id']})" if gap["event_id"] else ""
-    return f"{gap['detail']}{event}"
-
-
-_HEADLINE = (
-    text("ETT%", "ett_ratio", percent),
-    text("E2E", "e2e_seconds", clock),
-    text("time to start", "time_to_start_seconds", clock),
-    text("failures"),
-    text("infra failures", "infra_failures"),
-    text("wasted", "wasted_ratio", percent),
-    text("unsaved training", "unsaved_training_seconds", clock),
-)
-_LEDGER = (
-    text("category", itemgetter(0)),
-    number("seconds", itemgetter(1), _exact),
-    number("share", itemgetter(2), percent),
-)
-_WAITS = (
-    text("wait", itemgetter(0)),
-    text("whose", itemgetter(1)),
-    number("seconds", itemgetter(2), _exact),
-)
-_SPEED = (
-    number("at reference speed", "effective_at_reference_seconds", clock),
-    number("of E2E", "at_reference_ratio", percent),
-    number("slowed", "slowed_seconds", clock),
-    number("not measured", "speed_unmeasured_seconds", clock),
-    number("reference step", "reference_step_seconds", _short_time),
-)
-_DATA_WAIT = (
-    number("waited for data", "seconds", clock),
-    number("of loop time", "ratio", percent),
-)
-_RATES = (
-    text("while training", itemgetter(0)),
-    number("total", itemgetter(1), count),
-    number("per second", itemgetter(2), amount),
-    number("per accelerator", itemgetter(3), amount),
-)
-_RUNS = (
-    number("run", "number"),
-    text("began (UTC)", "started_at", minute),
-    text("state"),
-    number("ETT%", "ett_ratio", percent),
-    number("E2E", "e2e_seconds", clock),
-    number("time to start", "time_to_start_seconds", clock),
-    number("failures"),
-    number("attempts"),
-    number("idle before", "idle_before_seconds", clock),
-)
-_ATTEMPTS = (
-    number("attempt", "number"),
-    text("launch/attempt/cycle", _position),
-    text("began (UTC)", "started_at", minute),
-    number("lasted", _lasted),
-    number("gpus"),
-    text("outcome"),
-    text("cause", _cause),
-    text("evidence", _evidence),
-)
-_RECOVERIES = (
-    text("recovery", _from_to),
-    number("seconds", "seconds", _seconds),
-    text("spent on", "parts", _spent),
-    text("whose wait", "owners", _spent),
-    number("stalled before", "stalled_seconds", _seconds),
-    number("repeated after", "repeated_seconds", _seconds),
-)
-_EXCLUSIONS = (
-    text("excluded from (UTC)", "from", minute),
-    text("to (UTC)", "to", minute),
-    text("by", partial(author, member="made_by")),
-    text("why"),
-)
-_GAPS = (
-    text("gap", "kind"),
-    text("attempt", "number", or_dash),
-    text("from", "started_at", or_dash),
-    text("to", "ended_at", or_dash),
-    text("what was inferred", _inferred),
-)
-
-
-_MEASURES = {"step_seconds": "step time", "data_wait_seconds": "waits for data"}
-_SLOWEST = (
-    number("attempt", "number"),
-    text("slowest by", "measure", _MEASURES.__getitem__),
-    number("rank"),
-    text("host", "host", or_dash),
-    number("a step", "seconds", _short_time),
-    number("median of ranks", "median_seconds", _short_time),
-    number("ranks"),
-    number("windows"),
-)
-_RECORDING = (
-    number("attempt", "number"),
-    number("recording took", "telemetry_seconds", _short_time),
-    number("hooks in place", partial(_hooks_in, state="ok")),
-    number("waiting", partial(_hooks_in, state="waiting")),
-    number("missing", partial(_hooks_in, state="missing")),
-    number("failed", partial(_hooks_in, state="error")),
-)
-
-
-_STAGES = (
-    text("phase", itemgetter(0)),
-    text("stage", itemgetter(1)),
-    number("seconds", itemgetter(2), _exact),
-    number("share of phase", itemgetter(3), percent),
-)
-
-UNNAMED = "(no stage)"
-"""What is left of a phase of which stages are reported."""
-
-StageRow = tuple[str, str, int, float]
-
-
-def stage_rows(stages: Sequence[Answer]) -> list[StageRow]:
-    """Sum the stages of all attempts, and what of their phases has no name.
-
-    A row is a phase, a stage, the microseconds in which no other stage was open inside it, and
-    their share of the phase.
-    """
-    whole: dict[str, int] = {}
-    parts: dict[str, dict[str, int]] = {}
-    for each in stages:
-        phase, stage, us = each["phase"], each["stage"], _us(each["exclusive_seconds"])
-        if stage is None:
-            whole[phase] = whole.get(phase, 0) + us
-        else:
-            of_phase = parts.setdefault(phase, {})
-            of_phase[stage] = of_phase.get(stage, 0) + us
-    return [row for phase in parts for row in _parts_of(phase, parts[phase], whole.get(phase, 0))]
-
-
-def _parts_of(phase: str, parts: Mapping[str, int], whole: int) -> Iterator[StageRow]:
-    rest = max(0, whole - sum(parts.values()))
-    largest_first = sorted(parts.items(), key=lambda part: -part[1])
-    for stage, us in (*largest_first, (UNNAMED, rest)):
-        yield phase, stage, us, us / max(whole, sum(parts.values()), 1)
-
-
-def _job(args: Namespace) -> Any:
-    return ask(args, place("/v1/jobs/{}", args.name), of_project(args))
-
-
-def _write_job(job: Answer, args: Namespace) -> None:
-    so_far = ", numbers so far" if job["provisional"] else ""
-    write_line(f"{job['job']}: {job['state']}{so_far}")
-    write_table(_HEADLINE, [job])
-    if job["run_count"] > 1:
-        _write_section(_RUNS, job["runs"])
-    _write_ledger(job)
-    _write_waits(job)
-    if job["effective_at_reference_seconds"] is not None:
-        _write_section(_SPEED, [job])
-    if job["data_wait"] is not None:
-        _write_section(_DATA_WAIT, [job["data_wait"]])
-    _write_productivity(job["productivity"])
-    _write_section(_ATTEMPTS, job["attempts"])
-    reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
-    _write_section(_RECORDING, reporting)
-    answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
-    if rows := stage_rows(answer["stages"]):
-        write_line()
-        write_table(_STAGES, rows)
-        write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
-    answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
-    _write_section(_SLOWEST, answer["slowest"])
-    _write_section(_RECOVERIES, job["recoveries"])
-    _write_section(_EXCLUSIONS, job["exclusions"])
-    _write_quality(job["quality"])
-
-
-def _write_section(columns: Sequence[Column], rows: Sequence[Answer]) -> None:
-    if rows:
-        write_line()
-        write_table(columns, rows)
-
-
-def _write_ledger(job: Answer) -> None:
-    e2e_us = _us(job["e2e_seconds"])
-    spent_us = {name: _us(seconds) for name, seconds in job["categories"].items()}
-    write_line()
-    write_table(
-        _LEDGER,
-        [(name, us, us / e2e_us) for name, us in spent_us.items() if us],
-        last=cells(_LEDGER, ("E2E", sum(spent_us.values()), 1.0 if e2e_us else None)),
-    )
-
-
-def _write_waits(job: Answer) -> None:
-    rows = [
-        (part, owner, _us(seconds))
-        for part, owners in job["waits"].items()
-        for owner, seconds in sorted(owners.items(), key=itemgetter(1), reverse=True)
-    ]
-    if rows:
-        write_line()
-        write_table(_WAITS, rows)
-
-
-def _write_productivity(productivity: Answer) -> None:
-    rates = [
-        (
-            unit,
-            productivity[unit],
-            productivity[f"{unit}_per_second"],
-            productivity[f"{unit}_per_second_per_accelerator"],
-        )
-        for unit in ("tokens", "samples")
-        if productivity[unit]
-    ]
-    if not rates and productivity["mfu"] is None:
-        return
-    write_line()
-    write_table(_RATES, rates)
-    write_line(
-        f"MFU {percent(productivity['mfu'])}; ETT% x MFU {percent(productivity['useful_ratio'])}"
-    )
-
-
-def _write_quality(quality: Answer) -> None:
-    write_line()
-    write_pairs(
-        {
-            "unattributed": percent(quality["unattributed_ratio"]),
-            "inferred ends": quality["inferred_ends"],
-            "ends without begin": quality["ends_without_begin"],
-            "clamped spans": quality["clamped_spans"],
-            "clock flags": quality["clock_flags"],
-            "unreported restarts": quality["unreported_restarts"],
-            "restart counts disagree": quality["restart_counts_disagree"],
-            "steps went back": quality["steps_went_back"],
-            "missing phases": ", ".join(quality["missing_phases"]) or "none",
-            "attempts missing hooks": quality["attempts_missing_hooks"],
-            "accelerators": "unknown" if quality["gpus_unknown"] else "known",
-        },
-        heading="quality",
-    )
-    # A missing phase has no place in time, and is named above.
-    _write_section(_GAPS, [gap for gap in quality["gaps"] if gap["kind"] != "missing_phase"])
-
-
-JOB = Verb(
-    options=(named("name", "the job's name"), project, server),
-    run=_job,
-    write=_write_job,
 )

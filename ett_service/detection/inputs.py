@@ -38,8 +38,8 @@ from ett_service.detection.sample import (
 )
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations
+from ett_service.storage.regressions.daily_time import DailyTime, daily_time
 from ett_service.storage.regressions.observations import (
-    DailyTime,
     ObservedAttempt,
     ObservedJob,
     cohort_of,
@@ -61,7 +61,7 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
         attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
     ]
     first_hour_us = span[0] // HOUR_US * HOUR_US
-    time = list(observations.daily_time(conn, project_id, first_hour_us, days, plan.cohort))
+    time = list(daily_time(conn, project_id, first_hour_us, days, plan.cohort))
     columns = _Columns(plan, jobs, attempts, time)
     excluded = ExcludedTime(
         {

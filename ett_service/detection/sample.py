@@ -65,24 +65,26 @@ def completed(
     span: Span,
     jobs: Mapping[str, ObservedJob],
     attempts: Sequence[ObservedAttempt],
+    only: observations.Jobs = None,
 ) -> Iterator[Completed]:
-    """Yield every duration of these attempts; those known outside of the span, too."""
+    """Yield every duration of the attempts of the span, or of *only* some jobs."""
     places = {(attempt.job, attempt.number): place for place, attempt in enumerate(attempts)}
     still_open = {
         (places.get((segment.job, segment.number)), segment.category)
-        for segment in observations.open_segments(conn, project_id, span[1])
+        for segment in observations.open_segments(conn, project_id, span[1], only)
     }
     for value in _phases(attempts):
         if (value.attempt, value.subject.phase) not in still_open:
             yield value
     yield from _starts(jobs, attempts)
     yield from _steps(attempts)
-    yield from _stages(observations.stages(conn, project_id, span), attempts, places)
-    for segment in observations.segments(conn, project_id, span, LOOP_CATEGORIES):
+    yield from _stages(observations.stages(conn, project_id, span, only), attempts, places)
+    for segment in observations.segments(conn, project_id, span, LOOP_CATEGORIES, only):
         us = segment.ended_us - segment.started_us
-        place = places[segment.job, segment.number]
-        yield Completed(_LOOP[segment.category], us, segment.ended_us, place)
-    for recovery in observations.recoveries(conn, project_id, span):
+        place = places.get((segment.job, segment.number))
+        if place is not None:
+            yield Completed(_LOOP[segment.category], us, segment.ended_us, place)
+    for recovery in observations.recoveries(conn, project_id, span, only):
         resumed = places.get((recovery.job, recovery.resumed))
         if resumed is not None:
             yield Completed(_TIME_TO_RECOVER, recovery.us, recovery.ended_us, resumed)
@@ -149,9 +151,9 @@ def _stages(
     """Yield the stages of phases that are over; of one inside the loop, the mean of its spans."""
     subjects: dict[tuple[str, str], Subject] = {}
     for job, number, phase, stage, spans, us in stages:
-        place = places[job, number]
-        known_us = _stage_known_us(attempts[place], phase)
-        if known_us is None:
+        place = places.get((job, number))
+        known_us = None if place is None else _stage_known_us(attempts[place], phase)
+        if place is None or known_us is None:
             continue
         subject = subjects.get((phase, stage))
         if subject is None:

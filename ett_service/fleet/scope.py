@@ -87,6 +87,11 @@ class Scope:
     exclusions: Exclusions = "left_out"
 
     @property
+    def constant_labels(self) -> dict[str, str]:
+        """The labels that every cohort has because of the question."""
+        return {name: next(iter(values)) for name, values in self.where.items() if len(values) == 1}
+
+    @property
     def cohorts(self) -> CohortFilter:
         """The cohorts that are meant, as storage asks for them."""
         return CohortFilter(self.project_ids, self.where, self.exclusions == "included")

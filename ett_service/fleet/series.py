@@ -8,13 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from ett_service.core.fleet.measures import PLAIN, WEIGHTED
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part
 from ett_service.fleet.scope import MOST_POINTS, BadQuestion, Scope, Window, bucket_starts
 from ett_service.fleet.summary import Group, groups, together
-from ett_service.storage.fleet import job_sums
+from ett_service.storage.fleet import job_sums, rollups
 from ett_service.storage.record.dirty_marks import JobKey
 
 
@@ -56,12 +57,65 @@ def series(
         FleetStep(
             start_us=start,
             end_us=start + step,
-            partial=start < window.from_us or start + step > window.to_us,
+            partial=_is_cut(start, step, window),
             group=group,
         )
         for (start, _), group in sorted(by_place.items(), key=lambda item: item[0])
         if start is not None
     ]
+
+
+_OF_A_TREND = (
+    *PLAIN.categories.values(),
+    *WEIGHTED.categories.values(),
+    "restart_wait_gpu_us",
+    "failures",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrendStep:
+    """What ETT% was in a step, and of how much; of an outer step only what lies in the window."""
+
+    start_us: int
+    end_us: int
+    partial: bool
+    totals: Totals  #: time by category and failures alone
+
+    @property
+    def jobs(self) -> int:
+        """How many jobs lived in the step."""
+        return self.totals[rollups.JOBS]
+
+    @property
+    def failures(self) -> int:
+        """How many attempts failed."""
+        return self.totals["failures"]
+
+
+def trend(conn: Connection, scope: Scope, window: Window, step: int) -> list[TrendStep]:
+    """Return ETT% in each step of a window: a small part of :func:`series`, read sooner.
+
+    Raises:
+        BadQuestion: There are more than ``MOST_POINTS`` points.
+    """
+    starts = bucket_starts(window, step)
+    by_place = rollups.totals(
+        conn, scope.cohorts, window, step=step, measures=_OF_A_TREND, tallies=False
+    )
+    return [
+        TrendStep(
+            start_us=start,
+            end_us=start + step,
+            partial=_is_cut(start, step, window),
+            totals=by_place.get((start, ()), Totals.ZERO),
+        )
+        for start in starts
+    ]
+
+
+def _is_cut(start_us: int, step: int, window: Window) -> bool:
+    return start_us < window.from_us or start_us + step > window.to_us
 
 
 LOST, COST, CATEGORY = "lost", "cost", "category:"

@@ -228,7 +228,6 @@ def groups(
     question = (conn, scope.cohorts, window, grouped, step)
     counted = rollups.distributions(*question) if distributions else {}
     lost = preemptions(conn, scope, window, parts.keys(), step)
-    constant = _constant(scope)
     return {
         place: Group(
             labels=dict(zip(scope.group_by, place[1], strict=False)),
@@ -237,7 +236,7 @@ def groups(
             counted=counted.get(place, Totals.ZERO),
             preemption=lost.get(place, NOTHING_LOST),
             economy=economy,
-            where=constant,
+            where=scope.constant_labels,
         )
         for place in parts
     }
@@ -253,7 +252,7 @@ def together(members: Iterable[Group], scope: Scope, economy: Economy) -> Group:
         counted=reduce(add, (group.counted for group in members), Totals.ZERO),
         preemption=reduce(Preemption.plus, (group.preemption for group in members), NOTHING_LOST),
         economy=economy,
-        where=_constant(scope),
+        where=scope.constant_labels,
     )
 
 
@@ -277,10 +276,6 @@ def _parts(
         part = Part(labels[hardware], labels[precision], at_us, totals)
         parts[bucket, labels[: len(grouped)]].append(part)
     return parts
-
-
-def _constant(scope: Scope) -> dict[str, str]:
-    return {name: next(iter(values)) for name, values in scope.where.items() if len(values) == 1}
 
 
 _Rank = Callable[[Group], tuple[bool, int, tuple[str, ...]]]

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from ett_service.api.problems import Problem, ProblemKind
 from ett_service.pages.ask import Ask, Question, Reply
 from ett_service.pages.links import quoted
-from ett_service.pages.render import HEADERS, asset, asset_address, page
+from ett_service.pages.render import HEADERS, asset, asset_address, page, sent
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.sessions import state_of
 
@@ -24,12 +24,14 @@ _LONGEST_S = 300.0
 
 
 @ROUTER.get("/assets/{version}/{name}")
-def read_asset(version: str, name: Literal["ett.css", "ett.js", "ett.svg"]) -> Response:
+def read_asset(
+    request: Request, version: str, name: Literal["ett.css", "ett.js", "ett.svg"]
+) -> Response:
     """Return a style, a script or the icon; another version has another address."""
     is_current = asset_address(name) == f"/assets/{version}/{name}"
     kept = "public, max-age=31536000, immutable" if is_current else "no-store"
     headers = {**HEADERS, "Cache-Control": kept}
-    return Response(asset(name), media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+    return sent(request, asset(name), _TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 @ROUTER.get("/data/{path:path}")

@@ -9,13 +9,25 @@ def quoted(name: str) -> str:
     return quote(name, safe="") if name not in {".", ".."} else name.replace(".", "%2E")
 
 
-def job_page(job: str, project: str | None = None, anchor: str = "") -> str:
+def job_page(job: str, project: str | None = None) -> str:
     """Return the address of a job."""
-    query = f"?{urlencode({'project': project})}" if project else ""
-    return f"/jobs/{quoted(job)}{query}{anchor}"
+    return _scoped(f"/jobs/{quoted(job)}", project)
 
 
 def regression_page(regression: str, project: str | None = None) -> str:
     """Return the address of a regression."""
-    query = f"?{urlencode({'project': project})}" if project else ""
-    return f"/regressions/{quoted(regression)}{query}"
+    return _scoped(f"/regressions/{quoted(regression)}", project)
+
+
+def attempt_page(job: str, number: int, project: str | None = None) -> str:
+    """Return the address of an attempt."""
+    return _scoped(f"/jobs/{quoted(job)}/attempts/{number}", project)
+
+
+def part_page(job: str, part: str, project: str | None = None) -> str:
+    """Return the address of a page about one side of a job, such as ``compile``."""
+    return _scoped(f"/jobs/{quoted(job)}/{part}", project)
+
+
+def _scoped(path: str, project: str | None) -> str:
+    return f"{path}?{urlencode({'project': project})}" if project else path

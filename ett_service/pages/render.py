@@ -1,5 +1,7 @@
 """Pages as HTML: every value is escaped, nothing is inline, nothing comes from elsewhere."""
 
+import gzip
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -7,7 +9,7 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup as Safe
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import Response
 
 from ett_service.charts import units
 from ett_service.charts.palette import COLOURS, STYLE
@@ -110,7 +112,7 @@ def page(
     *,
     status: int = 200,
     **context: object,
-) -> HTMLResponse:
+) -> Response:
     """Write a page for the browser that is signed in as *session*."""
     theme = request.cookies.get(THEME, "")
     query = f"?{request.url.query}" if request.url.query else ""
@@ -128,4 +130,24 @@ def page(
             **context,
         )
     )
-    return HTMLResponse(text, status, HEADERS)
+    return sent(request, text.encode(), "text/html; charset=utf-8", status=status)
+
+
+_LEAST = 1000  # bytes; what is less is not worth it
+_LEVEL = 5  # of 9; higher ones take longer, for hardly less
+
+
+def sent(
+    request: Request,
+    body: bytes,
+    media_type: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] = HEADERS,
+) -> Response:
+    """Send *body*, compressed where the browser takes it."""
+    headers = {**headers, "Vary": "Accept-Encoding"}
+    if len(body) >= _LEAST and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, _LEVEL, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return Response(body, status, headers, media_type)

@@ -156,6 +156,8 @@ def _read_jobs(recorder: Recording) -> None:
     recorder.ask("read_stages", f"GET {JOB}/stages", as_csv=True)
     recorder.ask("read_ranks", f"GET {JOB}/ranks", as_csv=True)
     recorder.ask("read_trace", f"GET {JOB}/trace")
+    recorder.ask("read_attempt_timeline", f"GET {JOB}/attempts/0")
+    recorder.ask("list_checkpoints", f"GET {JOB}/checkpoints", as_csv=True)
     recorder.ask("read_productivity", "GET /v1/jobs/llm-0217/productivity?step=1d", as_csv=True)
 
 
@@ -164,6 +166,7 @@ def _read_fleet(recorder: Recording) -> None:
     grouped = f"{WEEK}&group_by=team&where=team:pretraining"
     recorder.ask("read_fleet_summary", f"{fleet}/summary?{grouped}", as_csv=True)
     recorder.ask("read_fleet_series", f"{fleet}/series?{grouped}&step=1w", as_csv=True)
+    recorder.ask("read_fleet_trend", f"{fleet}/trend?{WEEK}&where=team:pretraining", as_csv=True)
     recorder.ask("list_top_jobs", f"{fleet}/jobs/top?{WEEK}", as_csv=True)
     recorder.ask("explain_fleet", f"{fleet}/explain?{WEEK}", as_csv=True)
     recorder.ask("list_changes", f"{fleet}/changes?{WEEK}&kind=deploy", as_csv=True)
@@ -218,6 +221,7 @@ def _find_regressions(recorder: Recording) -> None:
     mute = recorder.ask("create_mute", "POST /v1/regressions/mutes", MUTE)
     recorder.show(mute["id"], "D3vt9RpW4sYe")
     recorder.ask("read_regression", f"GET {path}")
+    recorder.ask("list_regression_values", f"GET {path}/values", as_csv=True)
     recorder.ask("list_regressions", "GET /v1/regressions?sort=-ratio", as_csv=True)
     recorder.ask("list_mutes", "GET /v1/regressions/mutes", as_csv=True)
     recorder.ask("read_detection_power", "GET /v1/regressions/power?limit=2", as_csv=True)

@@ -36,6 +36,8 @@ READ = (
     "/v1/jobs/live-queued",
     f"{FAILED}/events?limit=100",
     f"{FAILED}/trace",
+    f"{FAILED}/attempts/1",
+    f"{FAILED}/checkpoints",
     f"{FAILED}/checkpoint-advice",
     f"{FAILED}/checkpoint-advice?failures=infra",
     f"{FAILED}/compile-advice",
@@ -77,6 +79,8 @@ READ = (
     f"/v1/fleet/series?{DAYS}&step=1d&group_by=cluster&distributions=true",
     f"/v1/fleet/series?{DAYS}&step=1h&where=cluster:larch",
     f"/v1/fleet/series?{DAYS}&step=1d&group_by=cluster&format=csv",
+    f"/v1/fleet/trend?{DAYS}&step=1d",
+    f"/v1/fleet/trend?{DAYS}&step=1d&where=cluster:larch&format=csv",
     *(
         f"/v1/fleet/jobs/top?{DAYS}&by={by}&limit=3"
         for by in ("lost", "cost", "category:repeated_training")
@@ -115,6 +119,7 @@ READ = (
     "/v1/regressions?verdict=incident&metric=phase_seconds&phase=launcher_init",
     "/v1/regressions?format=csv",
     "/v1/regressions/{regression}",
+    "/v1/regressions/{regression}/values",
     "/v1/regressions/{improvement}",
     "/v1/regressions/{resolved}",
     "/v1/regressions/power?limit=5",
@@ -147,7 +152,7 @@ REFUSED: Sequence[tuple[str, str, object, Mapping[str, str]]] = (
     ("GET", "/v1/jobs?colour=red", None, {}),
     ("GET", "/v1/jobs?project=nobody", None, {}),
     ("GET", "/v1/attempts/0000000000000000-0", None, {}),
-    ("GET", "/v1/fleet/summary?from=2026-03-02", None, {}),
+    ("GET", "/v1/fleet/summary?from=2026-03", None, {}),
     ("GET", "/v1/fleet/summary?from=2026-03-09T00:00:00Z&to=2026-03-02T00:00:00Z", None, {}),
     ("GET", "/v1/fleet/summary?group_by=colour", None, {}),
     ("GET", "/v1/fleet/summary?where=colour:red", None, {}),

@@ -19,7 +19,9 @@ PAGES = (
     "/",
     "/jobs?q=live",
     "/jobs/live-failed",
-    "/jobs/live-running",
+    "/jobs/live-failed/attempts/0",
+    "/jobs/live-failed/compile",
+    "/jobs/live-failed/events",
     "/regressions",
     "/what-if",
     "/checkpoints",
@@ -131,11 +133,21 @@ def test_filters_links_and_the_back_button_lead_where_they_say(visit: Visit) -> 
     page.wait_for_url("**/jobs?q=live-f*")
     page.click("text=live-failed")
     assert page.locator("h1").inner_text().startswith("Nightly")
-    page.click("svg a >> nth=0")
-    page.wait_for_url("**#attempt-0")
+    page.click("#attempts tbody a >> nth=0")
+    page.wait_for_url("**/attempts/0")
     page.go_back()
     page.go_back()
     assert "q=live-f" in page.url
+
+
+def test_the_name_of_an_attempt_opens_and_closes_its_stages(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/jobs/live-failed")
+    page.click("#life svg a >> nth=0")
+    page.locator("#expanded #lanes svg").wait_for()
+    assert page.url.endswith("/jobs/live-failed")
+    page.click("#life svg a >> nth=0")
+    page.locator("#expanded #lanes").wait_for(state="detached")
 
 
 def test_dark_stays_chosen(visit: Visit) -> None:

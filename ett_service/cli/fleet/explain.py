@@ -8,7 +8,8 @@ from ett_service.cli.arguments import by, scope, scope_query, server, when, wind
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.styles import gain
+from ett_service.cli.tables import Answer, number, spare, styled, text, write_table
 from ett_service.cli.verb import Verb
 
 _OWNER = "owner"
@@ -24,10 +25,10 @@ def _names(jobs: list[Answer]) -> str:
 
 _PART = (
     text("part"),
-    number("change", "points", _points),
+    styled(number("change", "points", _points), gain),
     number("before", "base", percent),
     number("now", "current", percent),
-    text("largest jobs", "jobs", _names),
+    spare(text("largest jobs", "jobs", _names)),
 )
 
 

@@ -20,7 +20,7 @@ from ett_service.charts.units import (
 from ett_service.cli.arguments import ID, named, project, server
 from ett_service.cli.output import NONE, author, minute, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.tables import Answer, number, prose, text, write_table
 from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
@@ -59,7 +59,7 @@ _HISTORY = (
     text("at (UTC)", "at", minute),
     text("what"),
     text("by", partial(author, member="by")),
-    text("why"),
+    prose("why"),
 )
 
 

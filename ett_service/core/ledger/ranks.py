@@ -77,13 +77,15 @@ def rank_times(
     return [
         time
         for attempt in ledger.attempts
-        for time in _attempt_times(
-            attempt.number, _windows(given[attempt.launch, attempt.attempt, attempt.cycle])
+        for time in attempt_times(
+            attempt.number, given[attempt.launch, attempt.attempt, attempt.cycle]
         )
     ]
 
 
-def _attempt_times(number: int, windows_of: Windows) -> Iterator[RankTime]:
+def attempt_times(number: int, items: Sequence[Placed]) -> Iterator[RankTime]:
+    """Yield the times of one attempt, whose events are *items*."""
+    windows_of = _windows(items)
     by_host: dict[str | None, list[RankWindow]] = defaultdict(list)
     for (host, rank), windows in sorted(windows_of.items(), key=lambda item: item[0][1]):
         by_host[host] += windows

@@ -92,11 +92,12 @@ def rank_spans(
         (attempt.launch, attempt.attempt, attempt.cycle): attempt for attempt in ledger.attempts
     }
     return [
-        span for key, attempt in attempts.items() for span in _attempt_spans(attempt, given[key])
+        span for key, attempt in attempts.items() for span in attempt_spans(attempt, given[key])
     ]
 
 
-def _attempt_spans(attempt: AttemptLedger, items: Sequence[Placed]) -> list[RankSpan]:
+def attempt_spans(attempt: AttemptLedger, items: Sequence[Placed]) -> list[RankSpan]:
+    """Return the spans of one attempt, whose events are *items*."""
     by_rank: dict[int | None, list[Placed]] = defaultdict(list)
     for item in sorted(items):
         by_rank[item[4].rank].append(item)

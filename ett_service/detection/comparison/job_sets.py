@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS, WHOLE_JOB_DIMENSIONS
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
@@ -48,6 +48,15 @@ class JobSet:
             and all(values.get(name, "") in allowed for name, allowed in self.where.items())
             and (not self.jobs or any(fnmatchcase(job, pattern) for pattern in self.jobs))
         )
+
+    def may_hold(self, name: str, job: ObservedJob) -> bool:
+        """Tell whether an attempt of the job can be in the set, by what all of them share."""
+        values = dict(zip(WHOLE_JOB_DIMENSIONS, job.dimensions, strict=True))
+        return all(
+            values[dimension] in allowed
+            for dimension, allowed in self.where.items()
+            if dimension in values
+        ) and (not self.jobs or any(fnmatchcase(name, pattern) for pattern in self.jobs))
 
     @property
     def begins_us(self) -> int:
@@ -128,6 +137,52 @@ class SetFigures:
     """Attempts by dimension or label, and value."""
 
 
+class SetValue(NamedTuple):
+    """A value of a subject, of one attempt."""
+
+    job: str
+    number: int
+    at_us: int  #: when it was over
+    us: int
+
+
+def values(
+    conn: Connection, project_id: int, wanted: JobSet, subject: Subject, span: tuple[int, int]
+) -> list[SetValue]:
+    """Return the values of a subject of the attempts in a set, in order of time.
+
+    Attempts with excluded time do not count. Subjects that are no durations have none.
+    """
+    jobs = {
+        name: job
+        for name, job in observations.jobs(conn, project_id, span, wanted.where)
+        if wanted.may_hold(name, job)
+    }
+    attempts = [
+        attempt
+        for attempt in observations.attempts(conn, project_id, span, jobs)
+        if attempt.job in jobs
+    ]
+    excluded = observations.exclusions(conn, project_id)
+    chosen = [_set_of(attempt, jobs[attempt.job], [wanted], excluded) for attempt in attempts]
+    return sorted(
+        (
+            SetValue(
+                attempts[value.attempt].job,
+                attempts[value.attempt].number,
+                value.known_us,
+                value.us,
+            )
+            for value in completed(conn, project_id, span, jobs, attempts, jobs)
+            if value.subject == subject
+            and value.us > 0
+            and chosen[value.attempt] is not None
+            and span[0] <= value.known_us < span[1]
+        ),
+        key=lambda value: (value.at_us, value.job, value.number),
+    )
+
+
 def measured(
     conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int
 ) -> tuple[SetFigures, ...]:
@@ -136,9 +191,15 @@ def measured(
     Attempts with excluded time do not count.
     """
     span = (min(each.begins_us for each in sets), now_us)
-    jobs = dict(observations.jobs(conn, project_id, span))
+    jobs = {
+        name: job
+        for name, job in observations.jobs(conn, project_id, span)
+        if any(each.may_hold(name, job) for each in sets)
+    }
     attempts = [
-        attempt for attempt in observations.attempts(conn, project_id, span) if attempt.job in jobs
+        attempt
+        for attempt in observations.attempts(conn, project_id, span, jobs)
+        if attempt.job in jobs
     ]
     excluded = observations.exclusions(conn, project_id)
     chosen = [_set_of(attempt, jobs[attempt.job], sets, excluded) for attempt in attempts]
@@ -147,11 +208,11 @@ def measured(
         if place is not None:
             _count(figures[place], attempt, jobs[attempt.job])
     _count_labels(conn, project_id, figures, attempts, chosen)
-    values = completed(conn, project_id, span, jobs, attempts)
+    values = completed(conn, project_id, span, jobs, attempts, jobs)
     in_sets = [value for value in values if chosen[value.attempt] is not None]
     _add_durations(figures, in_sets, chosen)
     _add_step_times(figures, in_sets, attempts, chosen)
-    _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span))
+    _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span, jobs))
     return figures
 
 

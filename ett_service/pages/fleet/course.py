@@ -23,7 +23,7 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.losses import FleetAnswers
-from ett_service.pages.links import job_page, regression_page
+from ett_service.pages.links import regression_page
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import View, moment
 from ett_service.report.headline import part_name
@@ -156,7 +156,6 @@ def trend_panel(
         Point(_day(step["start"]), ett_ratio(step), view.during(step["start"], step["end"]))
         for step in steps
     ]
-    target = next((step["target"] for step in steps if step["target"]), None)
     happened = _happened(markers, regressions, steps)
     return Panel(
         "trend",
@@ -165,7 +164,7 @@ def trend_panel(
             "trend",
             f"ETT% in {len(steps)} steps of {answer['step']}, by accelerators",
             shown,
-            target=target and target["ett_ratio"],
+            target=answer["target"],
             events=[event for event, _ in happened],
         ),
         table=table(
@@ -176,7 +175,7 @@ def trend_panel(
                     _so_far(percent(point.value), step),
                     gpu_hours(step["gpu_seconds"]),
                     count(step["jobs"]),
-                    count(step["failures"]["total"]),
+                    count(step["failures"]),
                 )
                 for point, step in zip(shown, steps, strict=True)
             ),
@@ -259,8 +258,8 @@ def change_panel(gathered: FleetAnswers, question: Question) -> Panel:
         before=(f"ETT% changed by {changed}: {mix} by mix, {within} within cohorts.",),
         chart=chart,
         table=table(
-            f"part|#points|#{view.earlier}|#this window|jobs that moved most",
-            ((*_part(step, part), _largest(part)) for step, part in zip(steps, parts, strict=True)),
+            f"part|#points|#{view.earlier}|#this window",
+            (_part(step, part) for step, part in zip(steps, parts, strict=True)),
         ),
         after=(
             (
@@ -279,13 +278,6 @@ def _part(step: Step, part: Answer) -> tuple[Cell | str, ...]:
         percent(part["base"]),
         percent(part["current"]),
     )
-
-
-def _largest(part: Answer) -> Cell:
-    jobs = part["jobs"]
-    if not jobs:
-        return Cell("-")
-    return Cell(jobs[0]["job"], href=job_page(jobs[0]["job"], jobs[0]["project"]))
 
 
 def regressions_panel(regressions: Sequence[Answer], question: Question) -> Panel:

@@ -1,6 +1,5 @@
 """The fleet: how it does, why, and what it loses most by; or how to begin."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +45,7 @@ class Questions:
         return cls(
             now=Question("/v1/fleet/summary", {**view.window, **grouped}),
             before=Question("/v1/fleet/summary", view.before),
-            trend=Question("/v1/fleet/series", {**view.trend, "distributions": "false"}),
+            trend=Question("/v1/fleet/trend", view.trend),
             change=Question(
                 "/v1/fleet/explain",
                 {
@@ -55,7 +54,7 @@ class Questions:
                     "base_from": view.before["from"],
                     "base_to": view.before["to"],
                     "limit": _MOST_PARTS,
-                    "jobs": 1,
+                    "jobs": 0,
                 },
             ),
             jobs=Question("/v1/fleet/jobs/top", {**view.window, "by": "lost", "limit": _MOST_JOBS}),
@@ -72,8 +71,9 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
     """Show the fleet in a window, or the first steps where nothing was recorded yet."""
     view = view_of(request, now_of(request))
     questions = Questions.of(view)
-    now, any_job = await asyncio.gather(ask(questions.now), _any_job(ask, view))
+    now = await ask(questions.now)
     if not now["total"]["jobs"]:
+        any_job = await _any_job(ask, view)
         template = "nothing_here.html" if any_job else "first_minute.html"
         return page(request, template, session, view=view, newest=any_job, **_choices(request))
     before, trend, change, jobs, markers, regressions = await ask.all(

@@ -1,7 +1,7 @@
 """A job: its life as a gantt, its ledger, why its ETT% is what it is, and what it reported."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -12,16 +12,15 @@ from starlette.responses import Response
 
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.jobs import life, reasons
-from ett_service.pages.links import quoted
-from ett_service.pages.panel import Panel
+from ett_service.pages.links import part_page, quoted
+from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.sessions import Session
 
 ROUTER = router()
 
-_MOST_EVENTS = 50
-_LISTS = ("ledger", "trace", "stages", "ranks", "checkpoint-advice")
+_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice")
 
 
 @ROUTER.get("/jobs/{job}")
@@ -31,22 +30,18 @@ async def show_job(
     session: SignedIn,
     ask: Asking,
     project: Annotated[str, Query(max_length=200)] = "",
-    cursor: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
     """Show all about a job."""
     path, scope = f"/v1/jobs/{quoted(job)}", {"project": project}
     question = Question(path, scope, is_list=False)
     lists = {name: Question(f"{path}/{name}", scope) for name in _LISTS}
-    lists["events"] = Question(f"{path}/events", {**scope, "limit": _MOST_EVENTS, "cursor": cursor})
     answer = await ask(question)
-    answers = await ask.all(*lists.values())
+    # The attempts are in the answer about the job already.
+    asked = [name for name in _LISTS if name != "attempts"]
+    answers = await ask.all(*(lists[name] for name in asked))
+    gathered = Gathered(answer, question, lists, dict(zip(asked, answers, strict=True)), project)
     # Drawing takes tens of milliseconds, in which the loop would take no request.
-    return await run_in_threadpool(
-        _drawn,
-        request,
-        session,
-        Gathered(answer, question, lists, dict(zip(lists, answers, strict=True))),
-    )
+    return await run_in_threadpool(_drawn, request, session, gathered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,53 +52,53 @@ class Gathered:
     question: Question
     questions: Mapping[str, Question]
     answers: Mapping[str, Answer]
+    project: str
 
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
     job, answers, questions = gathered.job, gathered.answers, gathered.questions
-    events = answers["events"]
+    losses = reasons.losses(job, answers["checkpoint-advice"])
     return page(
         request,
         "job.html",
         session,
         job=job,
+        sentence=reasons.sentence(job, losses),
         facts=reasons.facts(job),
-        gantt=life.gantt_panel(job, answers["ledger"], answers["trace"], questions["ledger"]),
+        gantt=life.gantt_panel(
+            job, answers["ledger"], answers["checkpoints"], questions["ledger"], gathered.project
+        ),
         bar=reasons.ledger_panel(job, gathered.question),
-        reasons=reasons.losses(job, answers["checkpoint-advice"]),
-        attempts=life.attempts(job, answers["stages"]["stages"]),
+        reasons=losses,
         panels=_panels(gathered),
-        events=events["events"],
-        events_question=questions["events"],
-        more_events=_more(request, events["next_cursor"]),
-        live=_live(request, job),
-        perfetto=replace(questions["trace"], is_list=False),
+        live=_live(job, gathered.project),
+        more=_more(job["job"], gathered.project),
     )
 
 
 def _panels(gathered: Gathered) -> list[Panel]:
     job, question = gathered.job, gathered.question
-    answers, questions = gathered.answers, gathered.questions
     panels = (
+        life.attempts(job, gathered.questions["attempts"], gathered.project),
         life.recoveries(job, question),
         life.runs(job, question),
-        life.stage_panel(answers["stages"], questions["stages"]),
-        life.rank_panel(answers["ranks"], questions["ranks"]),
         reasons.quality(job, question),
         reasons.definitions(job, question),
     )
     return [panel for panel in panels if panel is not None]
 
 
-def _live(request: Request, job: Answer) -> str:
+def _live(job: Answer, project: str) -> str:
     if not job["provisional"]:
         return ""
-    project = request.query_params.get("project")
     return f"/live?{urlencode({'job': job['job']} | ({'project': project} if project else {}))}"
 
 
-def _more(request: Request, cursor: str | None) -> str:
-    if cursor is None:
-        return ""
-    query = {name: text for name, text in request.query_params.items() if name != "cursor"}
-    return f"?{urlencode({**query, 'cursor': cursor})}#events"
+def _more(job: str, project: str) -> list[Cell]:
+    """Return where else there is something about a job."""
+    trace = Question(f"/v1/jobs/{quoted(job)}/trace", {"project": project}, is_list=False)
+    return [
+        Cell("Compile", href=part_page(job, "compile", project)),
+        Cell("Raw events", href=part_page(job, "events", project)),
+        Cell("Trace for Perfetto", href=trace.file, title="download"),
+    ]

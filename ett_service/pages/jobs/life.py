@@ -1,37 +1,47 @@
-"""The life of a job: attempts and their phases, how they ended, recoveries, runs, ranks."""
+"""The life of a job: attempts and their time, how they ended, recoveries, runs."""
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from ett_service.charts.gantt import Row, Stretch, gantt
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.panel import Cell, Panel, Table, table
+from ett_service.pages.links import attempt_page
+from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import moment
 
-_DAY_S = 86_400.0
+_DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
 _US = 1_000_000
-_MOST_RANKS = 32
 _MOST_SEGMENTS = 200
 
 
-def gantt_panel(job: Answer, ledger: Answer, trace: Answer, question: Question) -> Panel:
+def unix(instant: str) -> float:
+    """Return the seconds since the Unix epoch of an instant of the API."""
+    return datetime.fromisoformat(instant).timestamp()
+
+
+def axis(begin: str, length_s: float) -> Callable[[float], str]:
+    """Return what names a place on an axis that begins at an instant."""
+    first = datetime.fromisoformat(begin).astimezone(UTC)
+    form = "%b %d" if length_s > _WEEK_S else "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
+    return lambda seconds: f"{first + timedelta(seconds=seconds):{form}}"
+
+
+def gantt_panel(
+    job: Answer, ledger: Answer, saved: Answer, question: Question, project: str = ""
+) -> Panel:
     """Draw a row for each attempt over the job's life."""
-    begin = job["started_at"]
-    rows = _rows(job, ledger["segments"], _saves(trace)) if begin else []
-    length = _seconds(job["ended_at"], begin) if begin else 0.0
+    begin, segments = job["started_at"], ledger["segments"]
+    length = unix(job["ended_at"]) - unix(begin) if begin else 0.0
+    rows = _rows(job, segments, _saves(saved["checkpoints"]), project) if begin else []
+    title = f"Attempts of {job['job']} over time"
     return Panel(
         "life",
         "Life of the job",
-        chart=gantt(
-            "life", f"Attempts of {job['job']} over time", rows, length, _axis(begin, length)
-        )
-        if rows
-        else None,
+        chart=gantt("life", title, rows, length, axis(begin, length)) if rows else None,
         table=table(
             "begin (UTC)|category|period|attempt|#length",
             (
@@ -42,15 +52,17 @@ def gantt_panel(job: Answer, ledger: Answer, trace: Answer, question: Question) 
                     "-" if segment["number"] is None else str(segment["number"]),
                     duration(segment["microseconds"] / _US),
                 )
-                for segment in ledger["segments"][:_MOST_SEGMENTS]
+                for segment in segments[:_MOST_SEGMENTS]
             ),
         ),
         after=(
-            *_left_out(len(ledger["segments"])),
+            *_left_out(len(segments)),
+            "A row is an attempt; its name leads to its stages.",
             "Ticks below a row are durable checkpoints.",
             "The dotted end of a row is unsaved: it was lost back to the last of them.",
         ),
         question=question,
+        is_wide=True,
     )
 
 
@@ -61,11 +73,10 @@ def _left_out(segments: int) -> tuple[str, ...]:
 
 
 def _rows(
-    job: Answer, segments: Sequence[Answer], saves: Mapping[int, Sequence[float]]
+    job: Answer, segments: Sequence[Answer], saves: Mapping[int, Sequence[float]], project: str
 ) -> list[Row]:
-    begin = job["started_at"]
-    origin = datetime.fromisoformat(begin).timestamp()
-    stretches = _stretches(segments, job["attempts"], begin)
+    origin = unix(job["started_at"])
+    stretches = _stretches(segments, job["attempts"], origin)
     rows = []
     for attempt in job["attempts"]:
         number = attempt["number"]
@@ -75,17 +86,17 @@ def _rows(
                 f"{number}: {attempt['outcome']}",
                 stretches[number],
                 ending=_ending(attempt),
-                told=_told(attempt),
-                unsaved=_unsaved(attempt, saved, begin),
+                told=evidence(attempt),
+                unsaved=_unsaved(attempt, saved, origin),
                 saves_s=saved,
-                href=f"#attempt-{number}",
+                href=attempt_page(job["job"], number, project),
             )
         )
     return rows
 
 
 def _stretches(
-    segments: Sequence[Answer], attempts: Sequence[Answer], begin: str
+    segments: Iterable[Answer], attempts: Sequence[Answer], origin: float
 ) -> dict[int, list[Stretch]]:
     """Sort segments by attempt; the wait between two belongs to the later one's row."""
     begins = [attempt["started_at"] for attempt in attempts]
@@ -94,31 +105,26 @@ def _stretches(
         number = segment["number"]
         if number is None:
             number = min(bisect_right(begins, segment["start"]), len(begins) - 1)
-        of_attempt[number].append(
-            Stretch(
-                _seconds(segment["start"], begin),
-                _seconds(segment["end"], begin),
-                Category(segment["category"]),
-            )
-        )
+        start_s = unix(segment["start"]) - origin
+        end_s = start_s + segment["microseconds"] / _US
+        of_attempt[number].append(Stretch(start_s, end_s, Category(segment["category"])))
     return of_attempt
 
 
-def _saves(trace: Answer) -> dict[int, list[float]]:
-    """Return when durable checkpoints were reported, in Unix seconds, by attempt."""
+def _saves(checkpoints: Iterable[Answer]) -> dict[int, list[float]]:
+    """Return when checkpoints became durable, in Unix seconds, by attempt."""
     saves: dict[int, list[float]] = defaultdict(list)
-    for event in trace["traceEvents"]:
-        if event["ph"] == "i" and event["name"] == "checkpoint_saved":
-            saves[event["pid"] - 1].append(event["ts"] / _US)
+    for checkpoint in checkpoints:
+        saves[checkpoint["number"]].append(unix(checkpoint["saved_at"]))
     return saves
 
 
-def _unsaved(attempt: Answer, saved: Sequence[float], begin: str) -> tuple[float, float] | None:
+def _unsaved(attempt: Answer, saved: Sequence[float], origin: float) -> tuple[float, float] | None:
     if not attempt["unsaved_training_seconds"]:
         return None
-    end = _seconds(attempt["ended_at"], begin)
+    end = unix(attempt["ended_at"]) - origin
     before = [at for at in saved if at <= end]
-    return (max(before) if before else _seconds(attempt["started_at"], begin), end)
+    return (max(before) if before else unix(attempt["started_at"]) - origin, end)
 
 
 _MARKS = {"failed": "✕", "lost": "?", "preempted": "⇥", "cancelled": "■"}
@@ -131,137 +137,81 @@ def _ending(attempt: Answer) -> str:
     return f"{mark} {attempt['cause'] or attempt['outcome']}"
 
 
-def _told(attempt: Answer) -> str:
-    evidence = attempt["evidence"]
+def evidence(attempt: Answer) -> str:
+    """Say how an attempt ended, and what shows it."""
+    seen = attempt["evidence"]
     parts = [attempt["outcome"], attempt["origin"], attempt["cause"]]
-    parts += [evidence["text"]] if evidence else []
+    parts += [seen["text"]] if seen else []
     return ", ".join(part for part in parts if part)
 
 
-def _seconds(instant: str, begin: str) -> float:
-    difference = datetime.fromisoformat(instant) - datetime.fromisoformat(begin)
-    return difference.total_seconds()
-
-
-def _axis(begin: str, length_s: float) -> Callable[[float], str]:
-    first = datetime.fromisoformat(begin).astimezone(UTC)
-    form = "%b %d %H:%M" if length_s > _DAY_S else "%H:%M"
-    return lambda seconds: f"{first + timedelta(seconds=seconds):{form}}"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One attempt, as a part of the page that opens."""
-
-    number: int
-    summary: str
-    told: str
-    verdict: str
-    lines: Sequence[tuple[str, str]]
-    stages: Table | None
-
-
-def attempts(job: Answer, stages: Sequence[Answer]) -> list[Attempt]:
-    """Return all attempts with the time of their phases and stages."""
-    of_attempt: dict[int, list[Answer]] = defaultdict(list)
-    for stage in stages:
-        of_attempt[stage["number"]].append(stage)
-    return [_attempt(attempt, of_attempt[attempt["number"]]) for attempt in job["attempts"]]
-
-
-def _attempt(attempt: Answer, stages: Sequence[Answer]) -> Attempt:
-    length = _seconds(attempt["ended_at"], attempt["started_at"])
-    cause = f" ({attempt['origin']}: {attempt['cause']})" if attempt["cause"] else ""
-    verdict = attempt["verdict"]
-    return Attempt(
-        attempt["number"],
-        f"Attempt {attempt['number']}: {attempt['outcome']}{cause}, {duration(length)}",
-        _told(attempt),
-        f"Set by {verdict['made_by']}: {verdict['why']}" if verdict else "",
-        (
-            ("began", moment(attempt["started_at"])),
-            ("ended", moment(attempt["ended_at"])),
-            ("launch", attempt["launch"] or "-"),
-            ("accelerators", count(attempt["gpus"])),
-            ("code version", attempt["code_version"] or "-"),
-            ("last step", count(attempt["last_step"])),
-            ("unsaved training", duration(attempt["unsaved_training_seconds"])),
-            ("repeated by", attempt["basis"]),
-            ("reason", attempt["reason"] or "-"),
-        ),
-        _stage_table(stages),
-    )
-
-
-def _stage_table(stages: Sequence[Answer]) -> Table | None:
-    return table(
-        "phase|stage|#spans|#inclusive|#own|#slowest rank over median",
-        (
-            (
-                stage["phase"],
-                stage["stage"] or "(whole phase)",
-                count(stage["spans"]),
-                duration(stage["inclusive_seconds"]),
-                duration(stage["exclusive_seconds"]),
-                duration(stage["skew_seconds"]),
-            )
-            for stage in stages
-        ),
-    )
-
-
-def stage_panel(stages: Answer, question: Question) -> Panel | None:
-    """Show where compiles spent their time, over all attempts."""
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for stage in stages["stages"]:
-        if stage["phase"] == "pt2_compile":
-            amounts = sums[stage["stage"] or "(whole phase)"]
-            amounts[0] += stage["spans"]
-            amounts[1] += stage["inclusive_seconds"]
-            amounts[2] += stage["exclusive_seconds"]
-    rows = [
-        (name, count(int(spans)), duration(inclusive), duration(own))
-        for name, (spans, inclusive, own) in sums.items()
-    ]
-    if not rows:
-        return None
+def attempts(job: Answer, question: Question, project: str) -> Panel:
+    """List the attempts, each with the way to its stages."""
     return Panel(
-        "compile",
-        "Compile, by stage",
-        table=table("stage|#spans|#inclusive|#own", rows),
-        after=("Sums over all attempts, of the lead rank. Own time has no nested stage open.",),
+        "attempts",
+        "Attempts",
+        table=table(
+            "attempt|ended|why|began (UTC)|#length|#unsaved training|#accelerators|code version",
+            (_attempt(job["job"], attempt, project) for attempt in job["attempts"]),
+        ),
         question=question,
+        is_wide=True,
+    )
+
+
+def _attempt(job: str, attempt: Answer, project: str) -> tuple[Cell | str, ...]:
+    seen = attempt["evidence"]
+    return (
+        Cell(str(attempt["number"]), href=attempt_page(job, attempt["number"], project)),
+        attempt["outcome"],
+        Cell(
+            f"{attempt['origin']}: {attempt['cause']}" if attempt["cause"] else "-",
+            title=seen["text"] if seen else "",
+        ),
+        moment(attempt["started_at"]),
+        duration(unix(attempt["ended_at"]) - unix(attempt["started_at"])),
+        duration(attempt["unsaved_training_seconds"]),
+        count(attempt["gpus"]),
+        attempt["code_version"] or "-",
     )
 
 
 def recoveries(job: Answer, question: Question) -> Panel | None:
     """Show how long each recovery took, and what it was made of."""
-    rows = [
-        (
-            f"{each['interrupted']} to {'?' if each['resumed'] is None else each['resumed']}",
-            each["outcome"],
-            moment(each["started_at"]),
-            Cell(
-                duration(each["seconds"]) + ("" if each["resumed"] is not None else " so far"),
-                is_faint=each["resumed"] is None,
-            ),
-            ", ".join(f"{name} {duration(length)}" for name, length in each["parts"].items()),
-            duration(each["stalled_seconds"]),
-            duration(each["repeated_seconds"]),
-        )
-        for each in job["recoveries"]
-    ]
-    if not rows:
+    listed = job["recoveries"]
+    if not listed:
         return None
+    parts = list(dict.fromkeys(name for each in listed for name in each["parts"]))
     return Panel(
         "recoveries",
         "Recoveries",
         table=table(
-            "attempts|ended|began (UTC)|#time to recover|made of|#silent before|#repeated after",
-            rows,
+            "|".join(
+                (
+                    "attempts|ended|began (UTC)|#time to recover",
+                    *(f"#{name}" for name in parts),
+                    "#silent before|#repeated after",
+                )
+            ),
+            (_recovery(each, parts) for each in listed),
         ),
         after=("From the end of a loop to the begin of the next attempt's loop. Parts sum to it.",),
         question=question,
+        is_wide=True,
+    )
+
+
+def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
+    is_over = each["resumed"] is not None
+    length = duration(each["seconds"]) + ("" if is_over else " so far")
+    return (
+        f"{each['interrupted']} to {each['resumed'] if is_over else '?'}",
+        each["outcome"],
+        moment(each["started_at"]),
+        Cell(length, is_faint=not is_over),
+        *(duration(each["parts"].get(name)) for name in parts),
+        duration(each["stalled_seconds"]),
+        duration(each["repeated_seconds"]),
     )
 
 
@@ -287,33 +237,3 @@ def runs(job: Answer, question: Question) -> Panel | None:
         table=table("run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures", rows),
         question=question,
     )
-
-
-def rank_panel(ranks: Answer, question: Question) -> Panel | None:
-    """Show what ranks and hosts take for a step, the slowest first."""
-    listed = sorted(ranks["ranks"], key=lambda rank: -rank["step_seconds"])
-    if not listed:
-        return None
-    rows = [
-        (
-            rank["host"] or "-",
-            "(host)" if rank["rank"] is None else str(rank["rank"]),
-            str(rank["number"]),
-            _short(rank["step_seconds"]),
-            _short(rank["data_wait_seconds"]),
-            count(rank["steps"]),
-        )
-        for rank in listed[:_MOST_RANKS]
-    ]
-    left = len(listed) - len(rows)
-    return Panel(
-        "ranks",
-        "Ranks and hosts",
-        table=table("host|rank|attempt|#a step|#of it waiting for data|#steps", rows),
-        after=(f"{count(left)} faster ones are not shown.",) if left else (),
-        question=question,
-    )
-
-
-def _short(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.3g} s"

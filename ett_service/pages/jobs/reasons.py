@@ -1,5 +1,6 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +123,17 @@ def _hint(category: Category, advice: Any) -> str:
     return _HINTS[category]
 
 
+def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
+    """Say how the job does, and what it loses most by."""
+    so_far = " so far" if job["provisional"] else ""
+    text = f"ETT {percent(job['ett_ratio'])} by wall time{so_far}"
+    if not ranked:
+        return f"{text}: nothing was lost."
+    most = ranked[0]
+    return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
+
+
+_MOST_GAPS = 20
 _COUNTS = (
     ("inferred_ends", "ends of phases were inferred"),
     ("ends_without_begin", "ends came without a begin"),
@@ -137,6 +149,7 @@ _COUNTS = (
 def quality(job: Answer, question: Question) -> Panel:
     """Say what was inferred, and what is missing."""
     answer = job["quality"]
+    left = len(answer["gaps"]) - _MOST_GAPS
     notes = [f"{count(answer[name])} {text}." for name, text in _COUNTS if answer[name]]
     if answer["missing_phases"]:
         notes.append(f"Never reported: {', '.join(answer['missing_phases'])}.")
@@ -158,9 +171,10 @@ def quality(job: Answer, question: Question) -> Panel:
                     moment(gap["started_at"]),
                     gap["detail"],
                 )
-                for gap in answer["gaps"]
+                for gap in answer["gaps"][:_MOST_GAPS]
             ),
         ),
+        after=(f"{count(left)} more are in the JSON.",) if left > 0 else (),
         question=question,
     )
 

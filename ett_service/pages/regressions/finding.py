@@ -1,6 +1,7 @@
 """A finding: how large it is, how certain, what goes with it, and what people do about it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs, urlsplit
@@ -9,6 +10,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ett_service.charts.scatter import Dot, scatter
 from ett_service.charts.trend import Event, Point, trend
 from ett_service.charts.units import (
     cohort,
@@ -25,7 +27,8 @@ from ett_service.charts.units import (
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.pages.ask import Answer, Ask, Question
 from ett_service.pages.fleet.course import Fact
-from ett_service.pages.links import job_page, quoted, regression_page
+from ett_service.pages.jobs.life import axis, unix
+from ett_service.pages.links import attempt_page, quoted, regression_page
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import HEADERS, page
 from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
@@ -34,6 +37,8 @@ from ett_service.pages.window import moment
 ROUTER = router()
 
 _MUTE_DAYS = (1, 7, 30)
+_MOST_DOTS = 1_000
+_MOST_ROWS = 200
 _DECIDED = ("real", "noise", "expected", "mix")
 
 Project = Annotated[str, Query(max_length=200)]
@@ -59,7 +64,7 @@ async def show_finding(
         f"{cohort(finding['cohort'])}",
         cost=cost(finding["impact"]),
         facts=_facts(finding),
-        course=await _course(ask, finding),
+        course=await _course(ask, finding, question),
         columns=(
             (_contributions(finding), _history(finding)),
             (_suspects(finding), _examples(finding), _certainty(finding)),
@@ -92,7 +97,73 @@ def _sample(side: Answer) -> str:
     return f"median, n={count(side['n'])}{faint}"
 
 
-async def _course(ask: Ask, finding: Answer) -> Panel | None:
+async def _course(ask: Ask, finding: Answer, question: Question) -> Panel | None:
+    """Draw what each attempt took, before and after; of ETT% the cohort's, day by day."""
+    if finding["unit"] == "seconds":
+        listed = replace(question, path=f"{question.path}/values", is_list=True)
+        answer = await ask(listed)
+        if answer["values"]:
+            return distribution(finding, answer["values"], listed)
+    return await _by_day(ask, finding)
+
+
+def distribution(finding: Answer, values: Sequence[Answer], question: Question) -> Panel:
+    """Draw a point for each attempt, which leads to it."""
+    origin, end = finding["before"]["from"], finding["after"]["to"]
+    every = -(-len(values) // _MOST_DOTS)
+    dots = [
+        Dot(
+            unix(each["at"]) - unix(origin),
+            each["seconds"],
+            each["side"] == "after",
+            f"{each['job']}, attempt {each['number']}: {duration(each['seconds'])}",
+            attempt_page(each["job"], each["number"], finding["project"]),
+        )
+        for each in values[::every]
+    ]
+    before, after = (finding[side]["median"] for side in ("before", "after"))
+    searched = [finding[side]["n"] for side in ("before", "after")]
+    counts = [sum(each["side"] == side for each in values) for side in ("before", "after")]
+    left_out = (f"Every {every}th is drawn, the CSV has all.",) if every > 1 else ()
+    return Panel(
+        "course",
+        f"{subject(finding)} of each attempt, before and after",
+        chart=scatter(
+            "course",
+            f"{subject(finding)} of attempts of {cohort(finding['cohort'])}",
+            dots,
+            span_s=(unix(finding["onset_at"]) - unix(origin), unix(end) - unix(origin)),
+            levels=(before, after),
+            shown=axis(origin, unix(end) - unix(origin)),
+        ),
+        table=table(
+            "when (UTC)|job|attempt|side|#took",
+            (
+                (
+                    moment(each["at"]),
+                    Cell(
+                        each["job"],
+                        href=attempt_page(each["job"], each["number"], finding["project"]),
+                    ),
+                    str(each["number"]),
+                    each["side"],
+                    duration(each["seconds"]),
+                )
+                for each in values[-_MOST_ROWS:]
+            ),
+        ),
+        after=(
+            f"{count(counts[0])} attempts before the onset, {count(counts[1])} after it.",
+            f"The search counted {count(searched[0])} and {count(searched[1])}.",
+            "A point leads to its attempt. Lines are medians.",
+            *left_out,
+        ),
+        question=question,
+        is_wide=True,
+    )
+
+
+async def _by_day(ask: Ask, finding: Answer) -> Panel | None:
     """Draw the median of the phase, or ETT%, of the cohort day by day."""
     link = finding["links"].get("fleet")
     if not link:
@@ -207,7 +278,7 @@ def _examples(finding: Answer) -> Panel | None:
         (
             Cell(
                 example["job"],
-                href=job_page(example["job"], finding["project"], f"#attempt-{example['number']}"),
+                href=attempt_page(example["job"], example["number"], finding["project"]),
             ),
             str(example["number"]),
         )

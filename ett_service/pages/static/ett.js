@@ -36,6 +36,36 @@ async function takeIn(address = location.href) {
   addCopyButtons(main);
 }
 
+// The name of an attempt in a job's gantt opens its stages below; once more closes them.
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("#life svg a");
+  const place = document.getElementById("expanded");
+  if (!link || !place || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  const address = link.getAttribute("href");
+  if (place.dataset.shows === address) return close(place);
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  if (!answer.ok) return location.assign(address);
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const lanes = page.getElementById("lanes");
+  const title = document.createElement("p");
+  const whole = document.createElement("a");
+  whole.href = address;
+  whole.textContent = page.querySelector("h1").textContent;
+  title.append(whole);
+  lanes.querySelector("h2").after(title);
+  place.replaceChildren(lanes);
+  place.dataset.shows = address;
+  addCopyButtons(place);
+  whole.focus({ preventScroll: true });
+  place.scrollIntoView({ block: "nearest" });
+});
+
+function close(place) {
+  place.replaceChildren();
+  delete place.dataset.shows;
+}
+
 let source = null;
 
 function stop() {

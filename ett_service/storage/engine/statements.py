@@ -25,6 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import OperationalError
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -295,22 +296,23 @@ _LOW_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class ExactSums:
-    """Sums of 64-bit integers that do not overflow: columns to select, and rows to read.
-
-    SQLite raises an error where a sum passes 64 bits, so there the halves are summed; PostgreSQL
-    sums into a numeric.
-    """
+    """Sums of 64-bit integers: columns to select, and rows to read. Halves cannot overflow."""
 
     names: tuple[str, ...]
     columns: tuple[ColumnElement[Any], ...]
     halves: bool
 
     @classmethod
-    def of(cls, conn: Connection, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
-        """Sum each of the named amounts."""
-        halves = conn.dialect.name == "sqlite"
-        sums = [part for amount in amounts.values() for part in _sums(amount, halves=halves)]
-        return cls(tuple(amounts), tuple(sums), halves)
+    def plain(cls, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
+        """Sum each of the named amounts as it is."""
+        sums = [part for amount in amounts.values() for part in _sums(amount, halves=False)]
+        return cls(tuple(amounts), tuple(sums), halves=False)
+
+    @classmethod
+    def in_halves(cls, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
+        """Sum the halves of each of the named amounts."""
+        sums = [part for amount in amounts.values() for part in _sums(amount, halves=True)]
+        return cls(tuple(amounts), tuple(sums), halves=True)
 
     @classmethod
     def of_products(
@@ -348,6 +350,29 @@ _sums_of_column = cache(_new_sums)
 def _halves(amount: ColumnElement[Any]) -> tuple[ColumnElement[Any], ColumnElement[Any]]:
     low = (1 << _LOW_BITS) - 1
     return amount.op(">>")(literal(_LOW_BITS, Integer)), amount.op("&")(low)
+
+
+Summing: TypeAlias = Callable[[Mapping[str, ColumnElement[Any]]], ExactSums]
+Summed: TypeAlias = tuple[Select[Any], ExactSums]
+"""A statement that sums, and what reads the sums in its rows."""
+
+
+def summed_rows(
+    conn: Connection, made: Callable[[Summing], Summed], parameters: Mapping[str, Any] | None = None
+) -> tuple[Sequence[Row[*tuple[Any, ...]]], ExactSums]:
+    """Return the rows of a statement that is *made* for a way to sum, and what reads its sums.
+
+    PostgreSQL sums into a numeric. SQLite raises an error where a sum passes 64 bits, and only
+    then the halves are summed, which takes twice as long.
+    """
+    statement, sums = made(ExactSums.plain)
+    try:
+        return conn.execute(statement, parameters).all(), sums
+    except OperationalError as error:
+        if "integer overflow" not in str(error.orig):
+            raise
+    statement, sums = made(ExactSums.in_halves)
+    return conn.execute(statement, parameters).all(), sums
 
 
 def lift_time_limit(conn: Connection) -> None:

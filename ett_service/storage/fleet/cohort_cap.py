@@ -27,7 +27,7 @@ from sqlalchemy import (
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import GPU_MEASURES
 from ett_service.core.intervals import DAY_US
-from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import Content, amounts
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
@@ -170,9 +170,12 @@ def _gpu_time(
     conn: Connection, cohorts_of: Select[Any], table: Table, of_day: Mapping[str, Any]
 ) -> dict[int, int]:
     held: ColumnElement[int] = reduce(add, (table.c[name] for name in GPU_MEASURES))
-    sums = ExactSums.of(conn, {"gpu_us": held})
-    statement = cohorts_of.add_columns(*sums.columns).group_by(cohort_day.c.cohort_id)
-    rows = conn.execute(statement, of_day)
+
+    def made(summing: Summing) -> Summed:
+        sums = summing({"gpu_us": held})
+        return cohorts_of.add_columns(*sums.columns).group_by(cohort_day.c.cohort_id), sums
+
+    rows, sums = summed_rows(conn, made, of_day)
     return {cohort_id: sums.read(columns).get("gpu_us", 0) for cohort_id, *columns in rows}
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED, Names
 from ett_service.core.fleet.totals import GPU_MEASURES, Tally, Totals
 from ett_service.core.words import Category
-from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet.contributions import decoded
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
@@ -129,14 +129,17 @@ def of_jobs(
         (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
     )
     by = (*_KEY, cohort.c.hardware, cohort.c.precision)
-    sums = ExactSums.of(conn, {name: contribution.c[name] for name in SUMS})
-    statement = (
-        contributed([*by, passed.label("passed"), *sums.columns], cohort_filter, window)
-        .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
-        .group_by(*by, "passed")
-    )
+    of_keys = tuple_(*_KEY).in_([tuple(key) for key in keys])
+
+    def made(summing: Summing) -> Summed:
+        sums = summing({name: contribution.c[name] for name in SUMS})
+        columns = [*by, passed.label("passed"), *sums.columns]
+        selected = contributed(columns, cohort_filter, window)
+        return selected.where(of_keys).group_by(*by, "passed"), sums
+
+    rows, sums = summed_rows(conn, made)
     by_job: defaultdict[JobKey, dict[tuple[str, str, int], Totals]] = defaultdict(dict)
-    for project_id, job, hardware, precision, place, *columns in conn.execute(statement):
+    for project_id, job, hardware, precision, place, *columns in rows:
         machine = (hardware, precision, place)
         by_job[JobKey(project_id, job)][machine] = Totals(sums.read(columns))
     return by_job
@@ -197,16 +200,21 @@ def job_totals(
     if step_us is not None:
         start = start_of(contribution.c.hour_us, step_us)
     keys = [start.label("start"), cohort.c.hardware, cohort.c.precision]
-    sums = ExactSums.of(conn, {name: contribution.c[name] for name in measures})
-    statement = (
-        select(*keys, *sums.columns)
-        .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
-        .where(contribution.c.project_id == project_id, contribution.c.job == job)
-        .group_by(*(["start"] if step_us is not None else []), *keys[1:])
-    )
+
+    def made(summing: Summing) -> Summed:
+        sums = summing({name: contribution.c[name] for name in measures})
+        statement = (
+            select(*keys, *sums.columns)
+            .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
+            .where(contribution.c.project_id == project_id, contribution.c.job == job)
+            .group_by(*(["start"] if step_us is not None else []), *keys[1:])
+        )
+        return statement, sums
+
+    rows, sums = summed_rows(conn, made)
     return {
         (start_us, (hardware, precision)): Totals(sums.read(columns))
-        for start_us, hardware, precision, *columns in conn.execute(statement)
+        for start_us, hardware, precision, *columns in rows
     }
 
 

@@ -7,6 +7,7 @@ hourly one. SQL adds; who query divides.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -16,6 +17,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     case,
     distinct,
     func,
@@ -28,7 +30,7 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import Tally, Totals
 from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import ExactSums
+from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.schema import cohort, contribution, project
 
 JOBS = "jobs"
@@ -75,6 +77,23 @@ class _Builder:
         return Totals(self.sums, tallies)
 
 
+class _Shape(NamedTuple):
+    """All of a query but its instants: queries of one shape have one statement."""
+
+    project_ids: tuple[int, ...] | None
+    where: tuple[tuple[str, ...], ...]  #: each a label's name and the values of it
+    exclusions: bool
+    group_by: tuple[str, ...]
+    step: int | None
+    cuts: tuple[int, ...]
+
+    @property
+    def cohort_filter(self) -> CohortFilter:
+        """Which cohorts."""
+        where = {name: frozenset(values) for name, *values in self.where}
+        return CohortFilter(self.project_ids, where, self.exclusions)
+
+
 @dataclass(frozen=True, slots=True)
 class _Query:
     """The arguments of :func:`totals`."""
@@ -90,6 +109,14 @@ class _Query:
     def width(self) -> int:
         """How many columns say what a row is of."""
         return len(self.group_by) + bool(self.cuts) + (self.step is not None)
+
+    @property
+    def shape(self) -> "_Shape":
+        """What its statements are made of."""
+        wanted = self.cohort_filter
+        where = tuple((name, *sorted(values)) for name, values in sorted(wanted.where.items()))
+        group_by, cuts = tuple(self.group_by), tuple(self.cuts)
+        return _Shape(wanted.project_ids, where, wanted.exclusions, group_by, self.step, cuts)
 
     def place(self, row: Row[*tuple[Any, ...]]) -> Place:
         """Return what the row is of."""
@@ -143,24 +170,47 @@ def distributions(
 def _add_sums(
     conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:
-    table = piece.sums
-    first = _is_first(table, query.window, query.step)
-    jobs = case((first, table.c[piece.jobs]), else_=table.c.jobs_started)
-    sums = ExactSums.of(conn, {JOBS: jobs, **{name: table.c[name] for name in query.measures}})
-    for row in conn.execute(_grouped(table, piece.span, query, [], sums.columns)):
+    made = partial(_sums, piece.sums, piece.jobs, query.shape, tuple(query.measures))
+    rows, sums = summed_rows(conn, made, _instants(piece, query))
+    for row in rows:
         places[query.place(row)].sums.update(sums.read(row[query.width :]))
 
 
 def _add_tallies(
     conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:
-    table = piece.tallies
-    keys = [("name", table.c.name), ("place", table.c.place)]
-    length = ExactSums.of(conn, {"us": table.c.us})
-    columns = [func.sum(table.c.count), *length.columns]
-    for row in conn.execute(_grouped(table, piece.span, query, keys, columns)):
+    made = partial(_tallies, piece.tallies, query.shape)
+    rows, length = summed_rows(conn, made, _instants(piece, query))
+    for row in rows:
         name, place, count, *us = row[query.width :]
         places[query.place(row)].add_tally(name, place, count, length.read(us).get("us", 0))
+
+
+def _instants(piece: _Piece, query: _Query) -> dict[str, int]:
+    start_us, end_us = piece.span
+    return {"window_us": query.window[0], "start_us": start_us, "end_us": end_us}
+
+
+# Making a statement takes longer than the database does for a week of a small fleet.
+_STATEMENTS = 512
+
+
+@lru_cache(_STATEMENTS)
+def _sums(
+    table: Table, jobs: str, shape: _Shape, measures: tuple[str, ...], summing: Summing
+) -> Summed:
+    first = _is_first(table, shape.step)
+    counted = case((first, table.c[jobs]), else_=table.c.jobs_started)
+    amounts = {JOBS: counted, **{name: table.c[name] for name in measures}}
+    sums = summing(amounts)
+    return _grouped(table, shape, [], sums.columns), sums
+
+
+@lru_cache(_STATEMENTS)
+def _tallies(table: Table, shape: _Shape, summing: Summing) -> Summed:
+    keys = [("name", table.c.name), ("place", table.c.place)]
+    length = summing({"us": table.c.us})
+    return _grouped(table, shape, keys, [func.sum(table.c.count), *length.columns]), length
 
 
 def cohorts_in_other(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:
@@ -257,42 +307,41 @@ def _times(
     return times
 
 
-def _is_first(table: Table, window: Span, step: int | None) -> ColumnElement[bool]:
+def _is_first(table: Table, step: int | None) -> ColumnElement[bool]:
     start: ColumnElement[int] = table.c.start_us
-    begins = start == window[0]
+    begins = start == bindparam("window_us")
     return begins if step is None else or_(begins, start == start_of(start, step))
 
 
 def _grouped(
     table: Table,
-    span: Span,
-    query: _Query,
+    shape: _Shape,
     more: Sequence[tuple[str, ColumnElement[Any]]],
     columns: Sequence[ColumnElement[Any]],
 ) -> Select[Any]:
     """Sum by cohort, and only then by what cohorts are called: numbers are sooner compared."""
-    keys = [*_times(table, query.step, query.cuts), *more]
-    start_us, end_us = span
+    keys = [*_times(table, shape.step, shape.cuts), *more]
+    wanted = shape.cohort_filter
     in_cohorts = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
     # By name: PostgreSQL takes two equal expressions for two where they hold parameters.
     by_cohort = (
         select(
-            *([table.c.cohort_id] if query.group_by else []),
+            *([table.c.cohort_id] if shape.group_by else []),
             *(key.label(name) for name, key in keys),
             *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
         )
         .where(
-            *_of_projects(table, query.cohort_filter),
-            table.c.start_us >= start_us,
-            table.c.start_us < end_us,
-            table.c.cohort_id.in_(in_cohorts.where(*conditions(query.cohort_filter))),
+            *_of_projects(table, wanted),
+            table.c.start_us >= bindparam("start_us"),
+            table.c.start_us < bindparam("end_us"),
+            table.c.cohort_id.in_(in_cohorts.where(*conditions(wanted))),
         )
-        .group_by(*([table.c.cohort_id] if query.group_by else []), *(name for name, _ in keys))
+        .group_by(*([table.c.cohort_id] if shape.group_by else []), *(name for name, _ in keys))
     )
-    if not query.group_by:
+    if not shape.group_by:
         return by_cohort
     of_cohort = by_cohort.subquery()
-    labels = [label(name).label(f"label_{place}") for place, name in enumerate(query.group_by)]
+    labels = [label(name).label(f"label_{place}") for place, name in enumerate(shape.group_by)]
     times = [of_cohort.c[name] for name, _ in keys]
     sums = [func.sum(of_cohort.c[f"sum_{place}"]) for place in range(len(columns))]
     columns = [*labels, *times, *sums]

@@ -1,11 +1,11 @@
 """Observations of a project's attempts and time, for the search for regressions."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Float, Select, and_, case, cast, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, or_, select
 
 from ett_service.core.dimensions import (
     DIMENSIONS,
@@ -14,20 +14,15 @@ from ett_service.core.dimensions import (
     Cohort,
     Facts,
 )
-from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
-from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import Exclusion, StepTime
 from ett_service.core.words import FAILURES, Category, Outcome
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.schema import (
     attempt_ledger,
-    cohort,
     correction,
     job_ledger,
     recovery,
-    rollup_daily,
-    rollup_hourly,
     segment,
     stage_time,
 )
@@ -131,6 +126,10 @@ class _JobResult(msgspec.Struct):
 
 
 _JOBS_PER_QUERY = 500
+_FEW_JOBS = 2_000
+
+Jobs: TypeAlias = Collection[str] | None
+"""The jobs that are wanted; None for all."""
 
 _attempt_result = msgspec.json.Decoder(_AttemptResult).decode
 _job_result = msgspec.json.Decoder(_JobResult).decode
@@ -168,13 +167,15 @@ def jobs(
         yield job, ObservedJob(dimensions, runs)
 
 
-def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedAttempt]:
+def attempts(
+    conn: Connection, project_id: int, span: Span, only: Jobs = None
+) -> Iterator[ObservedAttempt]:
     """Yield the attempts that lived in the span, in order of job and number."""
     names = ("job", "number", "started_us", "ended_us", "outcome", "origin", "cause", "gpus",
              "code_version", "unsaved_us", "answer")  # fmt: skip
     statement: Select[Any] = (
         select(*(attempt_ledger.c[name] for name in names))
-        .where(*_lived_in(project_id, span))
+        .where(*_lived_in(project_id, span, only))
         .order_by(attempt_ledger.c.job, attempt_ledger.c.number)
     )
     for row in conn.execute(statement):
@@ -188,23 +189,28 @@ def attempts(conn: Connection, project_id: int, span: Span) -> Iterator[Observed
         )  # fmt: skip
 
 
-def stages(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedStage]:
+def stages(
+    conn: Connection, project_id: int, span: Span, only: Jobs = None
+) -> Iterator[ObservedStage]:
     """Yield the stages of these attempts."""
     statement: Select[Any] = (
         select(*(stage_time.c[name] for name in ObservedStage._fields))
         .join_from(attempt_ledger, stage_time, _of_the_attempt(stage_time))
-        .where(*_lived_in(project_id, span))
+        .where(*_lived_in(project_id, span, only))
     )
     return (ObservedStage._make(row) for row in conn.execute(statement))
 
 
-def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedRecovery]:
+def recoveries(
+    conn: Connection, project_id: int, span: Span, only: Jobs = None
+) -> Iterator[ObservedRecovery]:
     """Yield the recoveries after a failure that ended in the span."""
     ended_us = recovery.c.started_us + recovery.c.us
     statement: Select[Any] = select(
         recovery.c.job, recovery.c.resumed, ended_us, recovery.c.us
     ).where(
         recovery.c.project_id == project_id,
+        *_of_jobs(recovery, only),
         recovery.c.resumed.is_not(None),
         recovery.c.outcome.in_(sorted(FAILURES)),
         ended_us >= span[0],
@@ -214,7 +220,11 @@ def recoveries(conn: Connection, project_id: int, span: Span) -> Iterator[Observ
 
 
 def segments(
-    conn: Connection, project_id: int, span: Span, categories: frozenset[Category]
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    categories: frozenset[Category],
+    only: Jobs = None,
 ) -> Iterator[ObservedSegment]:
     """Yield the closed segments of these attempts that ended in the span."""
     inside = and_(
@@ -233,7 +243,7 @@ def segments(
                segment.c.started_us, segment.c.ended_us)
         .join_from(attempt_ledger, segment, inside)
         .where(
-            *_lived_in(project_id, span),
+            *_lived_in(project_id, span, only),
             segment.c.category.in_(sorted(categories)),
             segment.c.ended_us >= span[0],
             segment.c.ended_us < span[1],
@@ -256,12 +266,15 @@ class ObservedWait(NamedTuple):
         return self.ended_us - self.started_us
 
 
-def waits(conn: Connection, project_id: int, span: Span) -> Iterator[ObservedWait]:
+def waits(
+    conn: Connection, project_id: int, span: Span, only: Jobs = None
+) -> Iterator[ObservedWait]:
     """Yield the waits of no attempt that ended in the span, in order of job and time."""
     statement: Select[Any] = (
         select(*(segment.c[name] for name in ObservedWait._fields))
         .where(
             segment.c.project_id == project_id,
+            *_of_jobs(segment, only),
             segment.c.number.is_(None),
             segment.c.category == Category.RESTART_WAIT.value,
             segment.c.ended_us >= span[0],
@@ -286,7 +299,9 @@ def labels(
             yield job, _job_result(answer).facts.labels
 
 
-def open_segments(conn: Connection, project_id: int, at_us: int) -> Iterator[ObservedSegment]:
+def open_segments(
+    conn: Connection, project_id: int, at_us: int, only: Jobs = None
+) -> Iterator[ObservedSegment]:
     """Yield the segment that each attempt was in at an instant; ends are those known now."""
     runs = attempt_ledger.c.outcome == Outcome.RUNNING.value
     goes_on = and_(runs, segment.c.ended_us == attempt_ledger.c.ended_us)
@@ -302,6 +317,7 @@ def open_segments(conn: Connection, project_id: int, at_us: int) -> Iterator[Obs
         .join_from(attempt_ledger, segment, around)
         .where(
             attempt_ledger.c.project_id == project_id,
+            *_of_jobs(attempt_ledger, only),
             attempt_ledger.c.started_us <= at_us,
             or_(attempt_ledger.c.ended_us > at_us, runs),
         )
@@ -325,9 +341,15 @@ def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:
     return by_job
 
 
-def _lived_in(project_id: int, span: Span) -> tuple[Any, ...]:
+def _of_jobs(table: Any, only: Jobs) -> tuple[Any, ...]:
+    """Keep to a few jobs; of more than a few all are read, and who asks leaves out the others."""
+    return () if only is None or len(only) > _FEW_JOBS else (table.c.job.in_(sorted(only)),)
+
+
+def _lived_in(project_id: int, span: Span, only: Jobs = None) -> tuple[Any, ...]:
     return (
         attempt_ledger.c.project_id == project_id,
+        *_of_jobs(attempt_ledger, only),
         attempt_ledger.c.ended_us >= span[0],
         attempt_ledger.c.started_us < span[1],
     )
@@ -339,58 +361,3 @@ def _of_the_attempt(table: Any) -> Any:
         table.c.job == attempt_ledger.c.job,
         table.c.number == attempt_ledger.c.number,
     )
-
-
-_MEASURES = tuple(WEIGHTED.categories.values())
-
-
-class DailyTime(NamedTuple):
-    """The time of a cohort's jobs in one block of 24 hours."""
-
-    day: int
-    labels: tuple[str, ...]  #: of the wanted dimensions; empty where unknown
-    other: bool  #: whether the cap on a day's cohorts took the labels away
-    us: tuple[float, ...]  #: times accelerators, by category in the order of ``Category``
-
-
-def daily_time(
-    conn: Connection, project_id: int, first_us: int, days: int, by: Sequence[str]
-) -> Iterator[DailyTime]:
-    """Yield the time in this many blocks of 24 hours from *first_us*, which is on a full hour.
-
-    Excluded time does not count. Sums are floats, exact below 2^53.
-    """
-    table = rollup_hourly if first_us % DAY_US else rollup_daily
-    day = ((table.c.start_us - first_us) // DAY_US).label("day")
-    by_cohort = (
-        select(
-            table.c.cohort_id,
-            day,
-            *(func.sum(cast(table.c[name], Float)).label(name) for name in _MEASURES),
-        )
-        .where(
-            table.c.project_id == project_id,
-            table.c.start_us >= first_us,
-            table.c.start_us < first_us + days * DAY_US,
-        )
-        .group_by(table.c.cohort_id, "day")
-        .subquery()
-    )
-    labels = [cohort.c[name].label(f"label_{place}") for place, name in enumerate(by)]
-    statement: Select[Any] = (
-        select(
-            by_cohort.c.day,
-            *labels,
-            cohort.c.other,
-            *(func.sum(by_cohort.c[name]) for name in _MEASURES),
-        )
-        .join_from(by_cohort, cohort, by_cohort.c.cohort_id == cohort.c.id)
-        .where(cohort.c.excluded.is_(False))
-        .group_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
-        .order_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
-    )
-    width = len(by)
-    for day_number, *rest in conn.execute(statement):
-        yield DailyTime(
-            int(day_number), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
-        )

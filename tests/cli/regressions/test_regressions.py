@@ -77,8 +77,8 @@ def test_findings_are_listed_in_words_and_as_json(
     table = printed(capsys, "list", "--state", "firing", "--verdict", "regression")
     (row,) = [line for line in table.splitlines() if line.startswith(served.compiles)]
     assert re.search(
-        r"regression +firing +high +pt2_compile +cluster:a model:llm-70b +8m 06s -> 13m 24s"
-        r" +x 1.65 +212 +2026-02-21 12:00:00", row
+        r"firing +pt2_compile +cluster:a model:llm-70b +x 1.65 +2026-02-21 12:00:00 +212"
+        r" +8m 06s -> 13m 24s +high +regression", row
     )  # fmt: skip
     (row,) = [line for line in table.splitlines() if line.startswith(served.failures)]
     assert "failures_per_gpu_hour  cluster:b" in row

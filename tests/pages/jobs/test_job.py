@@ -57,7 +57,16 @@ def test_its_trace_and_its_events_can_be_taken_away(site: Site) -> None:
     page = Document.of(browser.get("/jobs/live-failed"))
     (trace,) = {link for link in page.links if link.endswith("/trace")}
     assert json.loads(browser.get(trace).text)["traceEvents"]
-    assert "attempt_started" in [each.text for each in page.all("td")]
+    assert "/jobs/live-failed/events" in page.links
+
+
+def test_its_first_sentence_says_how_it_does_and_what_it_loses_most_by(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    job = site.api().get("/v1/jobs/live-failed").json()
+    lost = {name: us for name, us in job["categories"].items() if name != "effective_training"}
+    sentence = page.text_of("p", class_="sentence")
+    assert sentence.startswith(f"ETT {percent(job['ett_ratio'])} by wall time")
+    assert f"most is lost by {max(lost, key=lambda name: lost[name])}, " in sentence
 
 
 def test_a_job_that_is_not_there_is_a_page_that_says_so(site: Site) -> None:

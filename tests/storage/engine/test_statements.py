@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.storage.engine.statements import COPY_FROM, insert_new
+from ett_service.storage.engine.statements import (
+    COPY_FROM,
+    Summed,
+    Summing,
+    insert_new,
+    summed_rows,
+)
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import event, job
 from tests.builders.clock import NOON
@@ -97,3 +103,17 @@ def test_writers_of_the_same_rows_neither_wait_in_a_circle_nor_both_count(
 
     assert len(counts) == 20
     assert sum(counts) == 280
+
+
+def test_a_sum_beyond_64_bits_is_exact(with_job: Store, project_id: int) -> None:
+    largest = 2**63 - 1
+    body = [{**row, "batch": largest} for row in rows(project_id, range(3))]
+    with_job.write(lambda conn: insert_new(conn, event, body))
+
+    def made(summing: Summing) -> Summed:
+        sums = summing({"batch": event.c.batch})
+        return select(*sums.columns), sums
+
+    with with_job.reading() as conn:
+        ((*columns,),), sums = summed_rows(conn, made)
+    assert sums.read(columns) == {"batch": 3 * largest}

@@ -7,7 +7,7 @@ from ett_service.core.words import Category
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.regressions.observations import DailyTime, daily_time
+from ett_service.storage.regressions.daily_time import DailyTime, daily_time
 from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.fleet import LATER, calm_job, store_job
 from tests.builders.ledgers import refreshed

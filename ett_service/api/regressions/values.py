@@ -1,0 +1,84 @@
+"""The values behind a finding: what each attempt of the cohort took, before and after."""
+
+from typing import Literal
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import Field
+
+from ett_service.api.answers import Answer, Instant, Seconds
+from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
+from ett_service.api.problems import declared
+from ett_service.api.regressions.listing import RegressionId, checked_id, unknown
+from ett_service.core.regressions.finding import Finding
+from ett_service.core.words import OTHER
+from ett_service.detection.comparison.job_sets import JobSet, SetValue, values
+from ett_service.storage.regressions import regressions
+
+router = APIRouter(
+    prefix="/v1/regressions",
+    tags=["regressions"],
+    dependencies=[Depends(only_declared_parameters)],
+)
+
+
+class ValueAnswer(Answer):
+    """What one attempt took."""
+
+    job: str
+    number: int = Field(description="The attempt's number.")
+    at: Instant = Field(validation_alias="at_us", description="When it was over.")
+    side: Literal["before", "after"]
+    seconds: Seconds = Field(validation_alias="us")
+
+
+class ValuesAnswer(Answer):
+    """The values of the finding's series, as the record is now."""
+
+    regression: str
+    onset_at: Instant
+    values: list[ValueAnswer] = Field(
+        description="By time. Empty where the metric is no duration, such as `ett_ratio`, and for "
+        "a cohort beyond the daily cap. The search leaves out days of maintenance, and values "
+        "that came later are here as well, so `n` of `before` and `after` can differ."
+    )
+
+
+@router.get(
+    "/{regression_id}/values",
+    operation_id="list_regression_values",
+    response_model=ValuesAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def list_regression_values(
+    regression_id: RegressionId,
+    conn: Reader,
+    project_ids: ProjectIds,
+    form: FormatParameter = "json",
+) -> ValuesAnswer | Response:
+    """List what each attempt took before and after the onset of a finding."""
+    regression = regressions.find(conn, project_ids, checked_id(regression_id))
+    if regression is None:
+        raise unknown()
+    finding = regression.standing.finding
+    shown = [
+        ValueAnswer.of(value, side=_side(value, finding))
+        for value in _values(conn, regression.project_id, finding)
+    ]
+    answer = ValuesAnswer.of(
+        finding, regression=regression.id, onset_at=finding.onset_us, values=shown
+    )
+    return listed(form, answer, shown, of=ValueAnswer, name="regression-values")
+
+
+def _values(conn: Reader, project_id: int, finding: Finding) -> list[SetValue]:
+    cohort = dict(finding.series.cohort)
+    if OTHER in cohort.values():
+        return []
+    where = {name: frozenset({value}) for name, value in cohort.items()}
+    span = (finding.before.from_us, finding.after.to_us)
+    return values(conn, project_id, JobSet(where), finding.series.subject, span)
+
+
+def _side(value: SetValue, finding: Finding) -> str:
+    return "before" if value.at_us < finding.onset_us else "after"

@@ -1,0 +1,235 @@
+"""An attempt: its phases and stages as bars, what they add up to, and its ranks and hosts."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from fastapi import Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ett_service.api.problems import Problem, ProblemKind
+from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.charts.units import count, duration
+from ett_service.core.words import Category
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.fleet.course import Fact
+from ett_service.pages.jobs.life import axis, evidence, unix
+from ett_service.pages.links import attempt_page, job_page, quoted
+from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.render import page
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import moment
+
+ROUTER = router()
+
+_MOST_RANKS = 64
+_MOST_LANES = 40
+
+# A phase has the colour of its category.
+_CATEGORIES = {"train_loop": Category.EFFECTIVE_TRAINING, "queued": Category.SCHEDULING}
+
+
+@ROUTER.get("/jobs/{job}/attempts/{number}")
+async def show_attempt(
+    request: Request,
+    job: str,
+    number: Annotated[int, Path(ge=0)],
+    session: SignedIn,
+    ask: Asking,
+    project: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Show an attempt."""
+    path, scope = f"/v1/jobs/{quoted(job)}", {"project": project}
+    list_question = Question(f"{path}/attempts", scope)
+    question = Question(f"{path}/attempts/{number}", scope, is_list=False)
+    listed, timeline = await ask.all(list_question, question)
+    attempts = listed["attempts"]
+    if number >= len(attempts):
+        raise Problem(ProblemKind.NOT_FOUND)
+    attempt = attempts[number]
+    return page(
+        request,
+        "attempt.html",
+        session,
+        job=job,
+        attempt=attempt,
+        sentence=_sentence(attempt),
+        up=job_page(job, project),
+        others=_others(job, number, len(attempts), project),
+        facts=_facts(attempt),
+        panels=[
+            _lanes(timeline, question),
+            _stages(timeline["stages"], question),
+            *_ranks(timeline, question),
+            _rest(attempt, list_question),
+        ],
+    )
+
+
+def _sentence(attempt: Answer) -> str:
+    length = duration(unix(attempt["ended_at"]) - unix(attempt["started_at"]))
+    if attempt["outcome"] == "running":
+        return f"Attempt {attempt['number']} has been running for {length}"
+    return f"Attempt {attempt['number']}, after {length}: {evidence(attempt)}"
+
+
+def _others(job: str, number: int, attempts: int, project: str) -> list[Cell]:
+    near = [("Attempt before", number - 1), ("Attempt after", number + 1)]
+    return [
+        Cell(name, href=attempt_page(job, other, project))
+        for name, other in near
+        if 0 <= other < attempts
+    ]
+
+
+def _facts(attempt: Answer) -> list[Fact]:
+    effective = attempt["categories"].get(Category.EFFECTIVE_TRAINING, 0.0)
+    return [
+        Fact("effective_training", duration(effective), "wall time"),
+        Fact("repeated_training", _category(attempt, Category.REPEATED_TRAINING), "wall time"),
+        Fact("stalled", _category(attempt, Category.STALLED), "wall time"),
+        Fact("unsaved training", duration(attempt["unsaved_training_seconds"]), "lost at its end"),
+        Fact("accelerators", count(attempt["gpus"]), f"launch {attempt['launch'] or '-'}"),
+        Fact("last step", count(attempt["last_step"]), f"code {attempt['code_version'] or '-'}"),
+    ]
+
+
+def _category(attempt: Answer, category: Category) -> str:
+    return duration(attempt["categories"].get(category, 0.0))
+
+
+def _lanes(timeline: Answer, question: Question) -> Panel:
+    """Draw a row for each phase, and below it one for each of its stages."""
+    begin = timeline["started_at"]
+    length = unix(timeline["ended_at"]) - unix(begin)
+    rows = lanes(timeline["spans"], unix(begin))
+    return Panel(
+        "lanes",
+        "Phases and stages",
+        before=() if rows else ("Neither a phase nor a stage was reported.",),
+        chart=gantt(
+            "lanes", "Phases and stages over time", rows[:_MOST_LANES], length, axis(begin, length)
+        )
+        if rows
+        else None,
+        table=table(
+            "phase|stage|begin (UTC)|#length|its end",
+            (
+                (
+                    span["phase"],
+                    span["stage"] or "(whole phase)",
+                    moment(span["start"]),
+                    duration(unix(span["end"]) - unix(span["start"])),
+                    "reported" if span["ended"] else "inferred",
+                )
+                for span in timeline["spans"][:200]
+            ),
+        ),
+        after=(
+            f"As rank {timeline['lead_rank']} and launchers reported them; spans may overlap."
+            if timeline["lead_rank"] is not None
+            else "As it was reported; spans may overlap.",
+        ),
+        question=question,
+        is_wide=True,
+    )
+
+
+def lanes(spans: Iterable[Answer], origin: float) -> list[Row]:
+    """Return a row for each phase and stage, a phase before its stages."""
+    by_lane: dict[tuple[str, str], list[Stretch]] = {}
+    first: dict[str, float] = {}
+    for span in spans:
+        phase, stage = span["phase"], span["stage"] or ""
+        category = _CATEGORIES.get(phase) or Category(phase)
+        start_s, end_s = unix(span["start"]) - origin, unix(span["end"]) - origin
+        first.setdefault(phase, start_s)
+        by_lane.setdefault((phase, stage), []).append(Stretch(start_s, end_s, category))
+    ordered = sorted(by_lane, key=lambda lane: (first[lane[0]], lane[0], _first(by_lane, lane)))
+    return [
+        Row(f"- {stage}" if stage else phase, by_lane[phase, stage]) for phase, stage in ordered
+    ]
+
+
+def _first(
+    by_lane: dict[tuple[str, str], list[Stretch]], lane: tuple[str, str]
+) -> tuple[bool, float]:
+    return bool(lane[1]), by_lane[lane][0].start_s
+
+
+def _stages(stages: Sequence[Answer], question: Question) -> Panel:
+    return Panel(
+        "stages",
+        "Time by stage",
+        table=table(
+            "phase|stage|#spans|#inclusive|#own|#slowest rank over median",
+            (
+                (
+                    stage["phase"],
+                    stage["stage"] or "(whole phase)",
+                    count(stage["spans"]),
+                    duration(stage["inclusive_seconds"]),
+                    duration(stage["exclusive_seconds"]),
+                    duration(stage["skew_seconds"]),
+                )
+                for stage in stages
+            ),
+        ),
+        after=("Own time has no stage open that began later.",),
+        question=question,
+    )
+
+
+def _ranks(timeline: Answer, question: Question) -> list[Panel]:
+    """Show what ranks and hosts take for a step, the slowest first; nothing where none reports."""
+    listed = sorted(timeline["ranks"], key=lambda rank: -rank["step_seconds"])
+    if not listed:
+        return []
+    left = len(listed) - _MOST_RANKS
+    return [
+        Panel(
+            "ranks",
+            "Ranks and hosts",
+            before=[
+                f"Rank {each['rank']} on {each['host'] or 'an unnamed host'} is slowest in "
+                f"{each['measure'].removesuffix('_seconds').replace('_', ' ')}: "
+                f"{_short(each['seconds'])}, median {_short(each['median_seconds'])}."
+                for each in timeline["slowest"]
+            ],
+            table=table(
+                "host|rank|#a step|#of it waiting for data|#steps",
+                (
+                    (
+                        rank["host"] or "-",
+                        "(host)" if rank["rank"] is None else str(rank["rank"]),
+                        _short(rank["step_seconds"]),
+                        _short(rank["data_wait_seconds"]),
+                        count(rank["steps"]),
+                    )
+                    for rank in listed[:_MOST_RANKS]
+                ),
+            ),
+            after=(f"{count(left)} faster ones are not shown.",) if left > 0 else (),
+            question=question,
+        )
+    ]
+
+
+def _short(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.3g} s"
+
+
+def _rest(attempt: Answer, question: Question) -> Panel:
+    verdict = attempt["verdict"]
+    hooks = [f"{name} is {state}" for name, state in attempt["hooks"].items()]
+    rows = [
+        ("began (UTC)", moment(attempt["started_at"])),
+        ("ended (UTC)", moment(attempt["ended_at"])),
+        ("last heard (UTC)", moment(attempt["last_heard_at"])),
+        ("reason", attempt["reason"] or "-"),
+        ("repeated by", attempt["basis"]),
+        ("recording took", duration(attempt["telemetry_seconds"])),
+        ("hooks", ", ".join(hooks) or "-"),
+        ("set by hand", f"{verdict['made_by']}: {verdict['why']}" if verdict else "-"),
+    ]
+    return Panel("rest", "What else is known", table=table("|value", rows), question=question)
