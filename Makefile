@@ -83,7 +83,8 @@ openapi: setup ## Write docs/openapi.json anew from the routes and from recorded
 
 dashboards: setup ## Write the dashboards and the rules anew from their programs.
 	$(BIN)/python -m dashboards.build
-	$(BIN)/ett rules --output dashboards/rules
+	$(BIN)/ett rules --runbook-url http://localhost:8080/docs/runbooks \
+		--dashboard-url http://localhost:3000 --output dashboards/rules
 
 pictures: setup ## Draw the dashboards and the pages for the docs; look at what changed. This takes minutes.
 	$(BIN)/python -m dashboards.pictures

@@ -141,7 +141,7 @@ def served(folder: Path, days: int) -> Iterator[Server]:
         else:
             raise Trouble("the service did not start; the reason is above.\nTry: ett doctor")
         ready = json.loads(printed)
-        yield Server(ready["url"], ready["write_key"], ready["pages"])
+        yield Server(ready["url"], ready["key"], ready["pages"])
     finally:
         process.terminate()
         process.communicate()

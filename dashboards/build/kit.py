@@ -239,6 +239,18 @@ def datasource(source: Source) -> Variable:
     )
 
 
+def several(name: str, label: str, description: str, query: str, all_value: str) -> Variable:
+    """Return a variable of several values; *all_value* stands for all, chosen at first."""
+    return Variable(
+        name=name,
+        label=label,
+        description=description,
+        query=query,
+        several=True,
+        all_value=all_value,
+    )
+
+
 def ett_url(first: str = "http://127.0.0.1:8080") -> Variable:
     """Return the variable that holds the address of the service, for links to its answers."""
     return Variable(

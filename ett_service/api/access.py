@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import uuid4
 
 from prometheus_client import (
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ett_service.api.answers import add_headers
 from ett_service.core.intervals import SECOND_US
+from ett_service.core.words import OTHER
 from ett_service.metrics.families import OWN
 from ett_service.metrics.text import TextFormat
 
@@ -116,6 +117,7 @@ class OwnMetrics:
         self._events = self._counter("ett_ingest_events_total")
         self._rejected = self._counter("ett_ingest_events_rejected_total")
         self._duplicates = self._counter("ett_ingest_events_duplicate_total")
+        self._drops = self._counter("ett_ingest_sender_drops_total")
         self._lag = self._histogram("ett_ingest_event_lag_seconds", _LAGS_S)
         self._last_event = self._gauge("ett_ingest_last_event_timestamp_seconds")
         self._spans = self._counter("ett_otlp_spans_total")
@@ -132,6 +134,8 @@ class OwnMetrics:
             self._events.labels(source)
         for (result,) in _FAMILIES["ett_otlp_spans_total"].initial:
             self._spans.labels(result)
+        for (reason,) in _FAMILIES["ett_ingest_sender_drops_total"].initial:
+            self._drops.labels(reason)
 
     def count_events(
         self,
@@ -154,6 +158,12 @@ class OwnMetrics:
         for at_us in instants:
             # The clock of a sender may be ahead, and the sum is a counter, which must not go down.
             self._lag.observe(max(0, now_us - at_us) / SECOND_US)
+
+    def count_drops(self, dropped: Mapping[str, int]) -> None:
+        """Count what a sender says that it has dropped, by reason; one of its own is ``other``."""
+        named = _FAMILIES["ett_ingest_sender_drops_total"].initial
+        for reason, count in dropped.items():
+            self._drops.labels(reason if (reason,) in named else OTHER).inc(count)
 
     def count_spans(self, count: int, *, unmapped: int, rejected: int) -> None:
         """Count the spans of one request; a rejected one may be unmapped, too."""

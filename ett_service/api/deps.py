@@ -17,7 +17,7 @@ from ett_service.core.dimensions import GROUPS
 from ett_service.fleet import scope as scopes
 from ett_service.fleet.scope import STEPS, Exclusions, Scope, Window
 from ett_service.ingest.refusals import Fault
-from ett_service.ingest.text import parse_instant
+from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, find_key
 
@@ -30,11 +30,12 @@ def _instant(value: str | None) -> int | None:
     if value is None:
         return None
     try:
-        return parse_instant(value)
+        return parse_day_or_instant(value)
     except Fault as fault:
         raise PydanticCustomError(
             fault.code.value,
-            "It is an RFC 3339 instant with an offset, such as 2026-03-01T08:00:00Z.",
+            "It is an RFC 3339 instant with an offset, such as 2026-03-01T08:00:00Z, or a day such "
+            "as 2026-03-01, which stands for its first instant in UTC.",
         ) from fault
 
 
@@ -43,7 +44,7 @@ At = Annotated[
     BeforeValidator(_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""An RFC 3339 instant with an offset, read into microseconds."""
+"""An RFC 3339 instant with an offset, or the first of a day in UTC, read into microseconds."""
 
 Step = Annotated[
     str,
@@ -279,7 +280,11 @@ def _window(
     state: State,
     from_us: Annotated[
         At,
-        Query(alias="from", description="Rounded down to an hour; by default a week before `to`."),
+        Query(
+            alias="from",
+            description="Rounded down to an hour; by default a week before `to`. A day, such as "
+            "2026-03-01, stands for its first instant in UTC, here as everywhere.",
+        ),
     ] = None,
     to_us: Annotated[
         At, Query(alias="to", description="Rounded up to an hour; by default now.")

@@ -3,13 +3,14 @@
 import json
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from importlib.resources.abc import Traversable
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from ett_service.api.problems import ProblemDocument
+from ett_service.api.problems import Problem, ProblemDocument, ProblemKind
 from ett_service.ingest.requests import regression_remark_schema, remark_schema
 from ett_service.ingest.trainer_status import trainer_status_schema
 from ett_service.ingest.wire import event_schema
@@ -116,6 +117,26 @@ def read_docs() -> Response:
     """Show the API in a browser."""
     page = (_OWN / "docs.html").read_text("utf-8")
     return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+
+
+@router.get("/docs/runbooks/{page}")
+def read_runbook(page: Annotated[str, Path(pattern=r"^[A-Za-z]+\.md$")]) -> Response:
+    """Return the runbook of an alert, as it is written: what alerts link to.
+
+    Raises:
+        Problem: 404.
+    """
+    file = _runbooks() / page
+    if not file.is_file():
+        raise Problem(ProblemKind.NOT_FOUND, "No such runbook.")
+    return PlainTextResponse(file.read_text("utf-8"))
+
+
+def _runbooks() -> Traversable:
+    """Return their folder: an installed package's own, else the checkout's."""
+    package = files("ett_service")
+    packaged = package / "_runbooks"
+    return packaged if packaged.is_dir() else package / ".." / "docs" / "runbooks"
 
 
 @router.get("/docs/{asset}")

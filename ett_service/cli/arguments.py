@@ -6,7 +6,7 @@ import os
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -16,8 +16,12 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 WHY = "reason, for the history"
 ID = "id, as `list` shows it"
 
-_INSTANT = "an RFC 3339 instant with an offset, or how long ago: 12h, 7d, 4w"
+INSTANT = (
+    "a day (2026-11-09, which stands for its first instant in UTC), an RFC 3339 instant with an "
+    "offset, or how long ago: 12h, 7d, 4w"
+)
 _AGO = re.compile(r"-?(\d{1,6})([hdw])", re.ASCII)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DATED = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d", re.ASCII)
 _AGO_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -27,17 +31,27 @@ _LARGEST = 10**30
 
 
 def instant(text: str) -> str:
-    """Read an instant, or how long ago it was, into RFC 3339; the server checks the rest."""
+    """Read an instant, a day or how long ago into RFC 3339; the server checks the rest."""
+    if _DAY.fullmatch(text):
+        return _first_instant(text)
     ago = _AGO.fullmatch(text)
     if ago is None:
         if _DATED.match(text) is None:
-            raise ArgumentTypeError(f"{text!r} is not {_INSTANT}")
-        return text
+            raise ArgumentTypeError(f"{text!r} is not {INSTANT}")
+        return text.replace(" ", "T")
     length = int(ago[1]) * _AGO_UNITS[ago[2]]
     try:
         return (datetime.now(UTC) - length).isoformat(timespec="seconds")
     except OverflowError:
         raise ArgumentTypeError(f"{text!r} is before the year 1") from None
+
+
+def _first_instant(day: str) -> str:
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        raise ArgumentTypeError(f"{day!r} is no day of the calendar") from None
+    return f"{day}T00:00:00Z"
 
 
 def seconds(text: str) -> float:
@@ -95,6 +109,12 @@ def server(parser: ArgumentParser) -> None:
     )
 
 
+def names_settings(args: Namespace) -> bool:
+    """Return whether settings of this machine are named: by a flag, a variable or ``ett.toml``."""
+    named = args.config, os.environ.get("ETT_CONFIG"), os.environ.get("ETT_DATABASE_URL")
+    return any(named) or Path("ett.toml").exists()
+
+
 def config(parser: ArgumentParser) -> None:
     """Offer ``--config``."""
     parser.add_argument(
@@ -112,8 +132,8 @@ def project(parser: ArgumentParser) -> None:
 
 def window(parser: ArgumentParser) -> None:
     """Offer ``--from`` and ``--to``; the server's default is the last seven days."""
-    when(parser, "--from", "begin", f"begin of the window: {_INSTANT} (default 7d)")
-    when(parser, "--to", "end", "end of the window (default: now)")
+    when(parser, "--from", "begin", f"begin of the window: {INSTANT} (default 7d)")
+    when(parser, "--to", "end", "end of the window, not in it, in the same form (default: now)")
 
 
 def when(parser: ArgumentParser, flag: str, dest: str, summary: str) -> None:

@@ -13,12 +13,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ett_service.cli.mistakes import check_options, check_verb
 from ett_service.cli.verb import Exit, Failure, Verb, perform
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
 
 INSTALL = "pip install 'ett-service[server]'"
 _INTERRUPTED = 130  # what shells report of a command that SIGINT ended
+
+_EPILOG = """\
+Begin with `ett demo`, a synthetic fleet to explore, or with `ett serve` and
+`ett run --job NAME -- python train.py`. `ett VERB --help` explains a verb's arguments,
+`ett completion bash` completes them. Exit codes: docs/operations.md.
+"""
 
 Subparsers = Any  # argparse gives their type no public name
 
@@ -36,7 +43,11 @@ class Entry:
         verb: Verb = getattr(importlib.import_module(f"ett_service.cli.{self.module}"), self.name)
         verb.declare(
             verbs.add_parser(
-                word, help=self.summary, description=verb.description, epilog=verb.epilog
+                word,
+                help=self.summary,
+                description=verb.description,
+                epilog=verb.epilog,
+                formatter_class=verb.formatter,
             )
         )
 
@@ -76,8 +87,8 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "import": Entry("import logs of other programs as events", "record.import_"),
     "watch": Entry("record what a scheduler knows of its jobs", "record.watch"),
     "audit": Entry("compare what published definitions make of a log", "record.audit"),
-    "jobs": Entry("list, correct and delete jobs", "jobs", "JOBS"),
-    "job": Entry("show the ledger of a job", "jobs", "JOB"),
+    "jobs": Entry("list, correct and delete jobs", "jobs.jobs"),
+    "job": Entry("show the ledger of a job", "jobs.job"),
     "markers": Entry("record deploys, launches and maintenance", "record.markers"),
     "fleet": Entry("show where the fleet's time goes", "fleet.fleet"),
     "explain": Entry("break a change of ETT%% down into its causes", "fleet.explain"),
@@ -99,17 +110,26 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "receivers": Entry("manage who is notified of regressions", "receivers"),
     "keys": Entry("create, list and revoke API keys", "record.keys"),
     "config": Entry("show or check the settings", "operations.config"),
+    "completion": Entry("complete words of the command line in your shell", "completion"),
     "doctor": Entry("diagnose this installation", "operations.doctor"),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; see ``Exit``."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    if "_ARGCOMPLETE" in os.environ:  # set by the code of `ett completion`
+        importlib.import_module("ett_service.cli.completion").answer(parser)
+    words = _joined(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
     try:
         with _flushed():
-            args = parser(chosen).parse_args(words)
+            check_verb(chosen, VERBS)
+            root = parser(chosen)
+            if not words:
+                root.print_help()
+                return Exit.DONE
+            check_options(chosen, root, words)
+            args = root.parse_args(words)
             return VERBS[args.verb].run(args)
     except BrokenPipeError:
         # The reader has had enough; without this the interpreter complains while it exits.
@@ -125,14 +145,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
 
 
+def _joined(words: Sequence[str]) -> list[str]:
+    """Join ``--sort -gpus`` to ``--sort=-gpus``: to argparse a word with a dash is an option."""
+    joined: list[str] = []
+    for place, word in enumerate(words):
+        if joined and joined[-1] == "--sort" and "--" not in words[:place]:
+            joined[-1] = f"--sort={word}"
+        else:
+            joined.append(word)
+    return joined
+
+
 def parser(chosen: str) -> argparse.ArgumentParser:
     """Return the parser of the command line, with the arguments of the *chosen* verb."""
     root = argparse.ArgumentParser(
         prog="ett",
         description="Where the time of your training jobs goes.",
-        epilog="`ett VERB --help` explains a verb's arguments. Exit codes: docs/operations.md.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    root.add_argument("--version", action="version", version=f"ett {__version__}")
+    root.add_argument("-V", "--version", action="version", version=f"ett {__version__}")
     verbs = root.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, entry in VERBS.items():
         if name == chosen:

@@ -8,7 +8,17 @@ from typing import Any
 from ett_service.cli.arguments import named, pair, project, server
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, text, write_rows
+from ett_service.cli.styles import outcome
+from ett_service.cli.tables import (
+    Answer,
+    identifier,
+    number,
+    prose,
+    spare,
+    styled,
+    text,
+    write_rows,
+)
 from ett_service.cli.verb import Exit, Failure, Verb, act
 from ett_service.notifications.formats import FORMATS
 
@@ -19,12 +29,12 @@ _SHARED = (project, server)
 _NAMED = (named("name", "name, as `list` shows it"), *_SHARED)
 
 _RECEIVERS = (
-    text("name"),
+    identifier("name"),
     text("from", "project", lambda name: name or "settings"),
     text("format"),
     text("host", "host", or_dash),
     text("where", "where", lambda where: conditions(where) or "all"),
-    text("state"),
+    styled(text("state"), outcome),
     number("failures"),
     number("pending", "waiting"),
     number("dead"),
@@ -39,14 +49,14 @@ def _last_try(delivery: Answer) -> str:
 
 
 _DELIVERIES = (
-    text("id"),
-    text("series", "fingerprint"),
-    number("version", "state_version"),
-    text("state"),
+    identifier("id"),
+    spare(identifier("series", "fingerprint")),
+    spare(number("version", "state_version")),
+    styled(text("state"), outcome),
     text("made (UTC)", "made_at", minute),
-    text("next (UTC)", "due_at", minute),
+    spare(text("next (UTC)", "due_at", minute)),
     number("failed", "failed_tries"),
-    text("last", _last_try),
+    prose("last", _last_try),
 )
 
 

@@ -157,7 +157,8 @@ def refusal(response: Response, args: Namespace) -> Failure:
             message, "`ett jobs`, and `ett VERB list` as `ett keys list`, show what there is."
         )
     if response.status < _SERVER_FAILED:
-        return Failure(message, "`ett VERB --help` explains the arguments.")
+        verb = vars(args).get("verb", "VERB")  # an assistant's question has none
+        return Failure(message, f"`ett {verb} --help` explains the arguments.")
     request_id = response.headers.get("x-request-id", "unknown")
     return Failure(message, f"The server's log has more under request id {request_id}.")
 

@@ -1,21 +1,28 @@
-"""Tables for people: columns that know what they show of a row, plain when piped."""
+"""Tables for people: columns that know what they show of a row, plain when piped.
+
+On a terminal a table is as wide as the terminal at most. Headings are folded first, then words at
+their spaces; names and numbers never are. Where that is not enough, spare columns are left out,
+and a line below names them. Nothing is ever cut.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from operator import itemgetter
+from textwrap import fill
 from typing import Any, TypeAlias
 
 from rich import box
 from rich.console import Console, JustifyMethod
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from ett_service.cli.output import shown, write_line
 
-_PIPED_WIDTH = 1000
-_FOLDED_FROM = 20  # a column of words is never narrower, unless its words are
-_BETWEEN = 3
+_BETWEEN = 2
+_LEAST_PROSE = 16
 
 Answer: TypeAlias = Mapping[str, Any]
 """What the API answers, or a part of it."""
@@ -23,24 +30,58 @@ Answer: TypeAlias = Mapping[str, Any]
 Value: TypeAlias = str | Callable[[Any], Any]
 """A member of a row (``impact.gpu_hours``: of a member of it), or a function of the row."""
 
+Show: TypeAlias = Callable[[Any], object] | None
+"""How a value is shown; as it is where None."""
+
+
+class _Kind(Enum):
+    """How the cells of a column may be folded."""
+
+    NUMBER = auto()  #: not at all; they line up at the right
+    NAME = auto()  #: not at all
+    WORDS = auto()  #: at spaces
+    PROSE = auto()  #: at spaces, and long words anywhere
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, the cell of a row, and whether its cells are numbers."""
+    """A column: its heading, the cell of a row, how that may be folded, and its style."""
 
     heading: str
     cell: Callable[[Any], object]
-    is_number: bool = False
+    kind: _Kind = _Kind.WORDS
+    style: Callable[[str], str] = lambda _cell: ""
+    is_spare: bool = False  #: left out where the terminal is too narrow
 
 
-def text(heading: str, value: Value = "", show: Callable[[Any], object] | None = None) -> Column:
+def text(heading: str, value: Value = "", show: Show = None) -> Column:
     """Return a column of words; *value* is the member of the heading's name unless given."""
     return Column(heading, _cell(value or heading, show))
 
 
-def number(heading: str, value: Value = "", show: Callable[[Any], object] | None = None) -> Column:
+def identifier(heading: str, value: Value = "", show: Show = None) -> Column:
+    """Return a column of ids or names, which people copy: they are never folded."""
+    return Column(heading, _cell(value or heading, show), _Kind.NAME)
+
+
+def prose(heading: str, value: Value = "", show: Show = None) -> Column:
+    """Return a column of sentences and messages, whose long words may be broken."""
+    return Column(heading, _cell(value or heading, show), _Kind.PROSE)
+
+
+def number(heading: str, value: Value = "", show: Show = None) -> Column:
     """Return a column of numbers, which line up at the right and are never folded."""
-    return Column(heading, _cell(value or heading, show), is_number=True)
+    return Column(heading, _cell(value or heading, show), _Kind.NUMBER)
+
+
+def spare(column: Column) -> Column:
+    """Let *column* be left out where the terminal is too narrow."""
+    return replace(column, is_spare=True)
+
+
+def styled(column: Column, style: Callable[[str], str]) -> Column:
+    """Give each cell of *column* the style that its text has, such as ``red``."""
+    return replace(column, style=style)
 
 
 def cells(columns: Iterable[Column], row: Any) -> list[object]:
@@ -52,12 +93,26 @@ def write_table(
     columns: Sequence[Column], rows: Iterable[Any], last: Sequence[object] | None = None
 ) -> None:
     """Write a line for each of *rows*; *last* are the cells of a line of sums."""
-    write_cells(
-        [column.heading for column in columns],
-        [cells(columns, row) for row in rows],
-        right={column.heading for column in columns if column.is_number},
-        last=last,
-    )
+    console = Console(file=sys.stdout)
+    body = [_texts(columns, cells(columns, row)) for row in rows]
+    foot = [] if last is None else [_texts(columns, last)]
+    width = _width(console)
+    layout = _layout(columns, [*body, *foot], width)
+    table = _table(columns, layout, is_boxed=console.is_terminal)
+    for row in body:
+        table.add_row(*(row[place] for place in layout))
+    if foot:
+        table.add_section()
+        table.add_row(*(foot[0][place] for place in layout), style="bold")
+    console.width = _taken(layout.values())
+    with console.capture() as written:
+        console.print(table)
+    for line in written.get().splitlines():
+        print(line.rstrip())
+    left_out = [columns[place].heading for place in range(len(columns)) if place not in layout]
+    if left_out:
+        note = f"(too narrow for: {', '.join(left_out)}; a pipe and --json have them)"
+        print(fill(note, width or len(note), subsequent_indent=" ", break_on_hyphens=False))
 
 
 def write_cells(
@@ -67,37 +122,13 @@ def write_cells(
     right: Iterable[str] = (),
     last: Sequence[object] | None = None,
 ) -> None:
-    """Write a table of cells; the headings in *right* are those of numbers.
-
-    Where a terminal is too narrow, words are folded. Numbers are not, and nothing is ever cut.
-    """
-    console = _console()
-    table = Table(box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
-    body = [_safe(row) for row in rows]
-    foot = [] if last is None else [_safe(last)]
+    """Write a table of cells; the headings in *right* are those of numbers."""
     numbers = frozenset(right)
-    narrowest = 0
-    for place, heading in enumerate(headings):
-        widest = max(
-            cell.cell_len for cell in (Text(heading), *(row[place] for row in body + foot))
-        )
-        is_number = heading in numbers
-        least = widest if is_number else min(widest, _FOLDED_FROM)
-        justify: JustifyMethod = "right" if is_number else "left"
-        table.add_column(
-            heading, justify=justify, no_wrap=is_number, min_width=least, overflow="fold"
-        )
-        narrowest += least + _BETWEEN
-    for row in body:
-        table.add_row(*row)
-    if foot:
-        table.add_section()
-        table.add_row(*foot[0])
-    console.width = max(console.width, narrowest)
-    with console.capture() as written:
-        console.print(table)
-    for line in written.get().splitlines():
-        print(line.rstrip())
+    columns = [
+        Column(heading, itemgetter(place), _Kind.NUMBER if heading in numbers else _Kind.WORDS)
+        for place, heading in enumerate(headings)
+    ]
+    write_table(columns, rows, last)
 
 
 def write_rows(columns: Sequence[Column], rows: Sequence[Any], otherwise: str) -> None:
@@ -113,7 +144,7 @@ def write_pairs(pairs: Mapping[str, object], heading: str = "") -> None:
     write_table((Column(heading, itemgetter(0)), Column("", itemgetter(1))), pairs.items())
 
 
-def _cell(value: Value, show: Callable[[Any], object] | None) -> Callable[[Any], object]:
+def _cell(value: Value, show: Show) -> Callable[[Any], object]:
     read = value if callable(value) else _member(value)
     return read if show is None else lambda row: show(read(row))
 
@@ -131,11 +162,72 @@ def _member(path: str) -> Callable[[Any], Any]:
     return read
 
 
-def _safe(row: Iterable[object]) -> list[Text]:
+def _texts(columns: Sequence[Column], row: Iterable[object]) -> list[Text]:
     # Text, because a plain string would be read as rich's markup.
-    return [Text(shown(value)) for value in row]
+    plain = [shown(value) for value in row]
+    return [
+        Text(cell, Style.parse(column.style(cell)))
+        for column, cell in zip(columns, plain, strict=True)
+    ]
 
 
-def _console() -> Console:
-    # A pipe has no width, and a cut cell would be lost data.
-    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+def _width(console: Console) -> int | None:
+    """Return what a table may take; None for a pipe: it has no width, and a cut is lost data."""
+    return console.width if sys.stdout.isatty() else None
+
+
+def _table(columns: Sequence[Column], layout: Mapping[int, int], *, is_boxed: bool) -> Table:
+    padding = (0, _BETWEEN - 1 if is_boxed else _BETWEEN, 0, 0)  # a box has a space in between
+    table = Table(
+        box=box.SIMPLE_HEAD if is_boxed else None, padding=padding, pad_edge=False, show_edge=False
+    )
+    for place, width in layout.items():
+        justify: JustifyMethod = "right" if columns[place].kind is _Kind.NUMBER else "left"
+        table.add_column(columns[place].heading, justify=justify, width=width, overflow="fold")
+    return table
+
+
+def _layout(
+    columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int | None
+) -> dict[int, int]:
+    """Return how wide each column is that fits, by its place."""
+    stacks = [[row[place] for row in rows] for place in range(len(columns))]
+    wide = {place: _widest(column, stacks[place]) for place, column in enumerate(columns)}
+    if width is None:
+        return wide
+    least = {place: _narrowest(column, stacks[place]) for place, column in enumerate(columns)}
+    kept = _kept(columns, least, width)
+    free = width - _taken(least[place] for place in kept)
+    widths = {}
+    for left, place in enumerate(sorted(kept, key=lambda place: wide[place] - least[place])):
+        more = min(wide[place] - least[place], max(free, 0) // (len(kept) - left))
+        free -= more
+        widths[place] = least[place] + more
+    return {place: widths[place] for place in kept}
+
+
+def _kept(columns: Sequence[Column], least: Mapping[int, int], width: int) -> list[int]:
+    """Leave out spare columns, from the right, until the others fit."""
+    kept = [*least]
+    for place in reversed(least):
+        if columns[place].is_spare and _taken(least[each] for each in kept) > width:
+            kept.remove(place)
+    return kept
+
+
+def _taken(widths: Iterable[int]) -> int:
+    parts = list(widths)
+    return sum(parts) + _BETWEEN * (len(parts) - 1)
+
+
+def _widest(column: Column, stack: Sequence[Text]) -> int:
+    return max(each.cell_len for each in (Text(column.heading), *stack))
+
+
+def _narrowest(column: Column, stack: Sequence[Text]) -> int:
+    heading = max((Text(word).cell_len for word in column.heading.split()), default=0)
+    if column.kind in (_Kind.NUMBER, _Kind.NAME):
+        return max([heading, *(cell.cell_len for cell in stack)])
+    words = [Text(word).cell_len for cell in stack for word in cell.plain.split()]
+    longest = max(words, default=0)
+    return max(heading, longest if column.kind is _Kind.WORDS else min(longest, _LEAST_PROSE))

@@ -5,7 +5,7 @@ This module imports the standard library alone: a trainer's image has nothing el
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -75,6 +75,7 @@ class Verb:
     summary: str = ""  #: a line of help; that of a whole verb stands in the list of verbs
     description: str | None = None
     epilog: str | None = None
+    formatter: type[HelpFormatter] = HelpFormatter  #: of the help's texts
     options: tuple[Callable[[ArgumentParser], None], ...] = ()  #: each declares some arguments
     run: Callable[[Namespace], Any] | None = None  #: None where an act must be chosen
     write: Callable[[Any, Namespace], None] | None = None
@@ -96,7 +97,7 @@ class Verb:
         is_needed = self.run is None
         acts = parser.add_subparsers(
             dest=self.acts_dest,
-            metavar=self.acts_dest.upper() if is_needed else f"[{self.acts_dest.upper()}]",
+            metavar=f"{{{','.join(self.acts)}}}" if is_needed else f"[{self.acts_dest.upper()}]",
             **({"title": self.acts_title} if self.acts_title else {}),
             required=is_needed,
         )

@@ -14,7 +14,7 @@ from ett_service.frames import columns
 from ett_service.frames.columns import typed
 
 When = str | datetime | None
-"""An RFC 3339 text or a datetime, both with their zone."""
+"""An RFC 3339 text or a datetime, both with their zone, or a day: its first instant in UTC."""
 
 
 class FrameError(EttError):

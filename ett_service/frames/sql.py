@@ -157,6 +157,7 @@ def _ratio(totals: pd.DataFrame, part: str, whole: str) -> "pd.Series[float]":
 _FILTERS = frozenset({"project", *JOB_DIMENSIONS, "state"})
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
+_DAY_LENGTH = len("2026-11-09")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -349,6 +350,8 @@ def _hours(begin: When, end: When) -> tuple[datetime, datetime]:
 def _instant(when: When) -> datetime | None:
     if when is None:
         return None
+    if isinstance(when, str) and len(when) == _DAY_LENGTH:
+        when = f"{when}T00:00:00Z"
     instant = datetime.fromisoformat(when) if isinstance(when, str) else when
     if instant.tzinfo is None:
         raise FrameError(f"{when} has no zone", "Name it: datetime(..., tzinfo=UTC).")

@@ -125,7 +125,7 @@ def blocks_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """
     number = 1
     try:
-        with _opened(path) as raw:
+        with opened(path) as raw:
             if raw.peek(2)[:2] == _GZIP:
                 with gzip.GzipFile(fileobj=raw) as file:
                     for number, block in _blocks(file):
@@ -138,8 +138,13 @@ def blocks_of(path: Path) -> Iterator[tuple[int, bytes]]:
         raise Unreadable(error.strerror or "cannot be read") from None
 
 
-def _opened(path: Path) -> BufferedReader:
-    """Open a file; one whose other end nobody holds would be waited for without end."""
+def opened(path: Path) -> BufferedReader:
+    """Open a file; one whose other end nobody holds would be waited for without end.
+
+    Raises:
+        Unreadable: where it is none.
+        OSError: where it cannot be opened.
+    """
     mode = path.stat().st_mode
     if stat.S_ISFIFO(mode) and not str(path).startswith(_PASSED_ON):
         raise Unreadable("is a FIFO, not a file: import a file that holds its content")

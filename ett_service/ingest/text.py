@@ -20,6 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_US = 1_000_000
 _DAY_US = 86_400 * _SECOND_US
 
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _RFC3339 = re.compile(
     r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)(\.\d{1,6})?([Zz]|[+-]\d\d:[0-5]\d)?", re.ASCII
 )
@@ -39,6 +40,14 @@ def parse_instant(text: str) -> int:
     if match[2] == "60":
         return _leap(match)
     return _microseconds(text.upper())
+
+
+def parse_day_or_instant(text: str) -> int:
+    """Return microseconds since the Unix epoch; a day, ``2026-11-09``, is its first in UTC.
+
+    Raises ``Fault``.
+    """
+    return parse_instant(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text)
 
 
 def _microseconds(text: str) -> int:

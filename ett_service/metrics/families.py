@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ett_service.core.fleet.counters import BOUNDS_US, DEDUCTIONS, PHASES
+from ett_service.core.fleet.counters import BOUNDS_US, DEDUCTIONS, GAPS, PHASES
 from ett_service.core.words import ORIGIN_OF_CAUSE, TIMED, Category
 
 
@@ -116,6 +116,11 @@ COUNTERS: tuple[Family, ...] = (
         [(origin, cause) for cause, origin in ORIGIN_OF_CAUSE.items()],
     ),
     Family(
+        "ett_reporting_gaps_total", Kind.COUNTER, ("cluster", "kind"),
+        "Attempts with a broken hook of the client, and facts that senders did not report.",
+        [(kind,) for kind in GAPS],
+    ),
+    Family(
         "ett_time_to_start_seconds", Kind.HISTOGRAM, _COHORT,
         "Time from the allocation of hardware to the first training loop.", ((),),
     ),
@@ -216,6 +221,9 @@ OWN: tuple[Family, ...] = (
            "Events rejected, by error code."),
     Family("ett_ingest_events_duplicate_total", Kind.COUNTER, (),
            "Duplicate events."),
+    Family("ett_ingest_sender_drops_total", Kind.COUNTER, ("reason",),
+           "Events that senders had to drop, as they report it.",
+           (("spool_full",), ("memory_full",), ("unreadable",), ("other",))),
     Family("ett_ingest_event_lag_seconds", Kind.HISTOGRAM, (),
            "Time from an event's timestamp to its arrival, without history."),
     Family("ett_ingest_last_event_timestamp_seconds", Kind.GAUGE, (),

@@ -65,7 +65,7 @@ class Notice:
 
     @property
     def runbook(self) -> str:
-        """Where its runbook is, if the docs are served beside the server."""
+        """Where the server has its runbook."""
         return f"{self.public_url.rstrip('/')}{RUNBOOK}" if self.public_url else ""
 
     @property

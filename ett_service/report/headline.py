@@ -76,7 +76,7 @@ def headline(gathered: Gathered) -> Section:
         _ratio("ETT%, weighted by accelerators (headline)", "ett_ratio", now, before),
         _ratio("ETT%, weighted by wall time", "ett_ratio_wall", now, before),
         _ratio("ETT%, median job", "ett_ratio_median_job", now, before),
-        _ratio("wasted training (WTT%)", "wasted_ratio", now, before),
+        _ratio("WTT%, weighted by wall time", "wasted_ratio", now, before),
         _row("jobs", lambda total: count(total["jobs"]), now, before),
         _row("attempts", lambda total: count(total["attempts"]), now, before),
         _row("GPU-hours", lambda total: gpu_hours(total["gpu_seconds"]), now, before),

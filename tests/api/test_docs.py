@@ -30,3 +30,14 @@ def test_the_page_reads_the_description_of_this_service(service: Service) -> Non
 def test_there_is_no_other_asset_and_no_redoc(service: Service) -> None:
     for path in ("/docs/redoc.standalone.js", "/docs/..%2F..%2Fapp.py", "/redoc"):
         assert service.client.get(path).status_code in (404, 422)
+
+
+def test_runbooks_are_where_alerts_link_to(service: Service) -> None:
+    for alert in ("ettdown", "ettregressionactive"):
+        runbook = service.client.get(f"/docs/runbooks/{alert}.md")
+        assert runbook.status_code == 200
+        assert runbook.headers["content-type"].startswith("text/plain")
+        assert runbook.text.lower().startswith(f"# {alert}")
+    assert service.client.get("/docs/runbooks/ettnothing.md").status_code == 404
+    for path in ("/docs/runbooks/..%2F..%2FREADME.md", "/docs/runbooks/README"):
+        assert service.client.get(path).status_code in (404, 422)

@@ -6,7 +6,6 @@ all have come to it, and one whose peer is gone hangs for a while before it give
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ett_service.core.events import Event
+from tests.builders.servers.programs import free_port
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.timelines import event
 from tests.builders.trainers import environment, spooled
@@ -24,6 +24,7 @@ SAVED_AT, TOLD_AT, DIES_AT, LAST = 10, 25, 27, 40
 """Steps: of the checkpoint, of the last progress before the death, of the death, of the end."""
 
 TRAINER = Path(__file__).with_name("trainer_of_nodes.py")
+_STORE = Path(__file__).with_name("rendezvous_store.py")
 _TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 _EACH_ROUND = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 """Otherwise a node that joins a later round waits for what torch 2.13 says in the first only."""
@@ -44,6 +45,7 @@ class Nodes:
     launched: bool = True  #: each agent under ``ett run``
     variables: dict[str, str] = field(default_factory=dict)
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    stores: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     def start(self, options: Sequence[str], *dies: str) -> None:
         """Start the agent of one more node; of the trainer's ranks one *dies*."""
@@ -57,6 +59,20 @@ class Nodes:
                 stderr=errors,
             )
         self.agents.append(agent)
+
+    def start_two(self) -> None:
+        """Start two nodes that can do without each other, so that they begin together.
+
+        The first waits for the second however long that takes; the second, alone, for nobody.
+        """
+        port = free_port()
+        store = [sys.executable, str(_STORE), str(port), _run_id(port)]
+        self.stores.append(subprocess.Popen(store, stdout=subprocess.PIPE))
+        self.start(_options("1:2", port, is_host=False, last_call_s=PATIENCE_S))
+        joined = self.stores[-1].stdout
+        assert joined is not None
+        assert joined.readline() == b"joined\n"
+        self.start(_options("1:2", port, is_host=False))
 
     def wait(self) -> list[int]:
         """Wait for every agent that was not lost; return their exit codes."""
@@ -94,26 +110,34 @@ def nodes(folder: Path, *, launched: bool = True, **variables: str) -> Iterator[
     finally:
         while job.agents:
             job.lose(0)
+        for store in job.stores:
+            with store:
+                store.kill()
 
 
 def rendezvous(nodes: str = "2") -> tuple[list[str], list[str]]:
     """Return the options by which agents find each other: of the one that is host, and of others.
 
-    A node that is lost is given up after three seconds.
+    A node that is lost is given up after five seconds.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = [
+    port = free_port()
+    return _options(nodes, port, is_host=True), _options(nodes, port, is_host=False)
+
+
+def _options(nodes: str, port: int, *, is_host: bool, last_call_s: float = 1) -> list[str]:
+    patience = f"last_call_timeout={last_call_s:g},keep_alive_interval=1,keep_alive_max_attempt=5"
+    return [
         f"--nnodes={nodes}",
         "--nproc-per-node=1",
         "--rdzv-backend=c10d",
         f"--rdzv-endpoint=127.0.0.1:{port}",
-        f"--rdzv-id=run-{port}",
+        f"--rdzv-id={_run_id(port)}",
+        f"--rdzv-conf={patience},is_host={str(is_host).lower()}",
     ]
-    patience = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
-    host, others = (f"--rdzv-conf={patience},is_host={is_host}" for is_host in ("true", "false"))
-    return [*options, host], [*options, others]
+
+
+def _run_id(port: int) -> str:
+    return f"run-{port}"
 
 
 def _with_descendants(pid: int) -> list[int]:

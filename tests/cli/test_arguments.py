@@ -1,10 +1,12 @@
 import argparse
-from collections.abc import Callable
+from argparse import Action, ArgumentParser, ArgumentTypeError, _SubParsersAction
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from ett_service.cli.arguments import amount, instant, seconds, share, whole, wholes
+from ett_service.cli.main import VERBS, parser
 
 
 @pytest.mark.parametrize(
@@ -59,9 +61,57 @@ def test_an_instant_may_be_given_as_an_age(text: str, length: timedelta) -> None
 
 def test_an_instant_goes_to_the_server_as_it_was_given() -> None:
     assert instant("2026-03-01T08:00:00+01:00") == "2026-03-01T08:00:00+01:00"
+    assert instant("2026-03-01 08:00:00Z") == "2026-03-01T08:00:00Z"
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-03-01", "7", "7m", "999999w"])
+def test_a_day_stands_for_its_first_instant_in_utc() -> None:
+    assert instant("2026-11-09") == "2026-11-09T00:00:00Z"
+    with pytest.raises(ArgumentTypeError, match="no day of the calendar"):
+        instant("2026-02-30")
+
+
+def test_every_verb_reads_a_day_where_it_reads_an_instant() -> None:
+    """Whatever is an instant is declared by ``when``, or read by a function that knows days."""
+    read = {
+        f"{word} {act} {option}".replace("  ", " "): action
+        for word, act, option, action in _options()
+        if option in ("--from", "--to", "--at", "--end", "--until", "--base-from", "--base-to")
+    }
+    assert len(read) > 25
+    for name, action in read.items():
+        assert callable(action.type), f"{name} is not checked here"
+    assert {str(_read(action)) for action in read.values()} == {
+        "2026-03-01T00:00:00Z",
+        str(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1e6).removesuffix(".0"),
+    }
+
+
+def _read(action: Action) -> object:
+    assert callable(action.type)
+    return action.type("2026-03-01")
+
+
+def _options() -> Iterator[tuple[str, str, str, Action]]:
+    for word in VERBS:
+        yield from _of(word, "", _acts_of(parser(word))[word])
+
+
+def _of(word: str, act: str, verb: ArgumentParser) -> Iterator[tuple[str, str, str, Action]]:
+    for action in verb._actions:  # noqa: SLF001 - nothing public lists them
+        for option in action.option_strings:
+            yield word, act, option, action
+    for name, other in _acts_of(verb).items():
+        yield from _of(word, f"{act} {name}".strip(), other)
+
+
+def _acts_of(verb: ArgumentParser) -> Mapping[str, ArgumentParser]:
+    for action in verb._actions:  # noqa: SLF001
+        if isinstance(action, _SubParsersAction):
+            return action.choices
+    return {}
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-3-1", "7", "7m", "999999w"])
 def test_what_is_no_instant_is_refused_with_what_is(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"RFC 3339|year 1"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"RFC 3339|year 1|calendar"):
         instant(text)

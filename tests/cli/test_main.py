@@ -18,6 +18,20 @@ def test_the_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     ] == []
 
 
+def test_without_a_verb_it_is_the_help_that_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("usage: ett ")
+    assert "ett demo" in printed
+
+
+def test_an_order_from_the_largest_down_needs_no_equals_sign(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["jobs", "--sort", "-failures", "--url", "http://127.0.0.1:1"]) == 4
+    assert "cannot be reached" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -66,5 +80,6 @@ def test_a_reader_that_has_had_enough_is_no_fault() -> None:
 
 
 def test_the_version_is_the_one_installed() -> None:
-    done = subprocess.run([ETT, "--version"], capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"ett \d+\.\d+\.\d+\n", done.stdout)
+    for flag in ("--version", "-V"):
+        done = subprocess.run([ETT, flag], capture_output=True, text=True, check=True)
+        assert re.fullmatch(r"ett \d+\.\d+\.\d+\n", done.stdout)

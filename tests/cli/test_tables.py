@@ -1,17 +1,12 @@
-import contextlib
-import fcntl
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 
 from ett_service.cli.tables import number, text, write_table
-from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders import terminal
 
 
 def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,9 +21,9 @@ def test_a_piped_table_is_plain_and_never_cut(capsys: pytest.CaptureFixture[str]
 
 def test_a_narrow_terminal_folds_words_and_cuts_nothing() -> None:
     program = (
-        "from ett_service.cli.tables import number, text, write_table\n"
+        "from ett_service.cli.tables import number, prose, write_table\n"
         "row = {'name': 'n' * 50, 'count': '123456789', 'why': 'w' * 70}\n"
-        "columns = text('name'), number('count'), text('why')\n"
+        "columns = prose('name'), number('count'), prose('why')\n"
         "write_table(columns, [row], last=('all', '987654321', ''))"
     )
     for columns in (20, 60):
@@ -38,21 +33,54 @@ def test_a_narrow_terminal_folds_words_and_cuts_nothing() -> None:
         assert (shown.count("n"), shown.count("w")) == (52, 71)  # with those of the heads
 
 
-def _on_a_terminal(program: str, columns: int) -> str:
-    """Run *program* on a terminal of so many columns and return what it shows."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=theirs, env=variables | {"NO_COLOR": "1"}
-    ) as process:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
-            while part := terminal.read(1 << 16):
-                shown += part
-        assert process.wait(PATIENCE_S) == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+_JOBS = """
+from ett_service.cli.tables import identifier, number, prose, spare, styled, text, write_table
+row = {"job": "llm-405b-pretrain-11-15", "id": "01M76GVQ005HSC6023KY8TNWJQ", "gpus": 4096}
+row |= {"state": "failed", "why": "https://example.test/" + "x" * 90, "of": "cluster:birch of:b"}
+columns = (identifier("job"), identifier("id"), styled(text("state"), lambda cell: "red"))
+columns += (prose("why"), text("of"), spare(number("gpus")))
+write_table((*columns, spare(number("accelerators", "gpus"))), [row])
+"""
+
+
+@pytest.mark.parametrize("columns", [100, 120, 160])
+def test_a_table_fits_the_terminal_and_breaks_no_name(columns: int) -> None:
+    shown = _on_a_terminal(_JOBS, columns)
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert "llm-405b-pretrain-11-15  01M76GVQ005HSC6023KY8TNWJQ" in shown
+    assert shown.count("x") == 90 + 1  # none is lost
+    left_out = [name for name in ("gpus", "accelerators") if f"too narrow for: {name}" in shown]
+    assert left_out == {100: ["accelerators"]}.get(columns, [])
+
+
+def test_words_are_styled_on_a_terminal_alone() -> None:
+    assert "\x1b[31mfailed" in _on_a_terminal(_JOBS, 120, NO_COLOR="")
+    assert "[31m" not in _on_a_terminal(_JOBS, 120, NO_COLOR="1")
+    assert "[31m" not in _on_a_terminal(_JOBS, 120, NO_COLOR="", TERM="dumb")
+    for forced, styled in (("1", True), ("", False)):
+        piped = subprocess.run(
+            [sys.executable, "-c", _JOBS],
+            env=_environment(FORCE_COLOR=forced),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("\x1b[31mfailed" in piped.stdout) is styled
+
+
+def _environment(**variables: str) -> dict[str, str]:
+    ours = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM")
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    given = {name: value for name, value in variables.items() if value}
+    return kept | {"TERM": "xterm-256color"} | given
+
+
+def _on_a_terminal(program: str, columns: int, **variables: str) -> str:
+    """Run *program* on a terminal and return what it shows, without bold letters."""
+    given = variables or {"NO_COLOR": "1"}
+    written = terminal.shown([sys.executable, "-c", program], columns, _environment(**given))
+    return written if variables else re.sub(r"\x1b\[[0-9;]*m", "", written)
 
 
 def test_markup_in_a_name_is_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,6 +91,19 @@ class Service:
         self.described.check(answer)
         return answer
 
+    def refuses_bodies(self, method: str, path: str) -> None:
+        """Send every body that a route refuses; each refusal has to be declared."""
+        json = {"Content-Type": "application/json"}
+        for content, headers, status in (
+            (b"{", json, 400),
+            (b"{}", json, 422),
+            (b"{}", {"Content-Type": "text/plain"}, 415),
+            (b" " * 100_000, json, 413),
+            (b"{}", {**json, "Authorization": ""}, 401),
+        ):
+            answer = self.ask(method, path, content=content, headers=headers)
+            assert answer.status_code == status, (path, content[:9])
+
     def ingest(self, events: list[Json], **batch: Any) -> Json:
         """Send one batch, of which every event must stand."""
         answer = self.ask("POST", "/v1/events", json={**batch, "events": events})

@@ -81,13 +81,4 @@ def test_a_verdict_and_an_exclusion_show_in_the_job_as_declared(served: Service)
     ],
 )
 def test_each_refusal_of_a_body_is_declared(served: Service, method: str, path: str) -> None:
-    json = {"Content-Type": "application/json"}
-    for content, headers, status in (
-        (b"{", json, 400),
-        (b"{}", json, 422),
-        (b"{}", {"Content-Type": "text/plain"}, 415),
-        (b" " * 100_000, json, 413),
-        (b"{}", {**json, "Authorization": ""}, 401),
-    ):
-        answer = served.ask(method, path, content=content, headers=headers)
-        assert answer.status_code == status, (path, content[:9])
+    served.refuses_bodies(method, path)

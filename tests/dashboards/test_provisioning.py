@@ -10,7 +10,7 @@ from dashboards.build import PACKS
 from dashboards.build.alerting import COPY, DATASOURCE_UID, EXPRESSIONS_UID, alerting
 from dashboards.build.kit import Source
 from ett_service.metrics.rules.files import groups
-from ett_service.metrics.rules.rule import Alert, Links, Objective
+from ett_service.metrics.rules.rule import COMPOSE, Alert, Objective
 from ett_service.storage.schema.views import READER
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_every_pack_is_mounted_where_its_folder_is_looked_for() -> None:
 
 
 def test_the_copy_of_the_alerts_is_the_one_that_the_rules_give() -> None:
-    assert COPIED.read_text("utf-8") == alerting(Objective(), Links())
+    assert COPIED.read_text("utf-8") == alerting(Objective(), COMPOSE)
 
 
 def test_grafana_loads_no_alert_unless_somebody_enables_it() -> None:

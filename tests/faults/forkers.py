@@ -1,7 +1,7 @@
 """A trainer that forks in every way, while another of its threads records all the time.
 
-Its arguments are how often for each way of forking, and for each way of starting anew. It prints
-how many children should have recorded.
+Its argument is how often it does so in each way of forking, and of starting anew. It prints how
+many children should have recorded.
 """
 
 import multiprocessing
@@ -61,12 +61,12 @@ def record_always(done: threading.Event) -> None:
 
 def main() -> None:
     """Fork in every way."""
-    forks, starts = int(sys.argv[1]), int(sys.argv[2])
+    rounds = int(sys.argv[1])
     ett.init(torch=False)
     done = threading.Event()
     recording = threading.Thread(target=record_always, args=(done,))
     recording.start()
-    for _ in range(forks):
+    for _ in range(rounds):
         forked(speak)
         forked(doubly)
         forked(leave)
@@ -77,7 +77,7 @@ def main() -> None:
         multiprocessing.get_context("fork").Process,
     )
     for process in processes:
-        for _ in range(starts):
+        for _ in range(rounds):
             child = process(target=begin)
             child.start()
             child.join(PATIENCE_S)
@@ -85,7 +85,7 @@ def main() -> None:
     done.set()
     recording.join()
     ett.end()
-    os.write(1, b"%d" % (1 + 4 * forks + 3 * starts))
+    os.write(1, b"%d" % (1 + 7 * rounds))
 
 
 if __name__ == "__main__":

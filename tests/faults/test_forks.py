@@ -35,21 +35,18 @@ ett.end()
 """
 
 
-@pytest.mark.parametrize(
-    ("forks", "starts"), [(1, 1), pytest.param(None, None, marks=pytest.mark.long, id="long")]
-)
+@pytest.mark.parametrize("rounds", [1, pytest.param(None, marks=pytest.mark.long, id="long")])
 def test_forks_hang_nowhere_and_lose_and_repeat_nothing(
-    tmp_path: Path, forks: int | None, starts: int | None, pytestconfig: pytest.Config
+    tmp_path: Path, rounds: int | None, pytestconfig: pytest.Config
 ) -> None:
-    forks = forks or pytestconfig.getoption("--rounds")
-    starts = starts or pytestconfig.getoption("--rounds") // 4
+    rounds = rounds or pytestconfig.getoption("--rounds")
     with serving() as web:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.forkers", str(forks), str(starts)],
+            [sys.executable, "-m", "tests.faults.forkers", str(rounds)],
             cwd=REPOSITORY,
             env=environment(tmp_path, web.url),
             capture_output=True,
-            timeout=PATIENCE_S * forks,
+            timeout=PATIENCE_S * rounds,
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
@@ -65,7 +62,7 @@ def test_forks_hang_nowhere_and_lose_and_repeat_nothing(
 def test_workers_of_a_data_loader_lose_and_repeat_nothing(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    rounds = pytestconfig.getoption("--rounds") // 20
+    rounds = pytestconfig.getoption("--rounds")
     with serving() as web:
         done = run_trainer(WORKERS, environment(tmp_path, web.url), str(rounds))
         assert done.returncode == 0, done.stderr

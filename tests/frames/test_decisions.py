@@ -11,9 +11,8 @@ from ett_service.frames.decisions import (
     sources_frame,
 )
 from ett_service.frames.http import HttpSource
-from ett_service.storage.engine.migrate import migrate
 from tests.builders.compiles import compiling_job
-from tests.builders.servers.ett import serving
+from tests.builders.servers.ett import serving_new
 from tests.frames.conftest import BEGIN, END
 
 ONE = "2026-03-01T13:00:00Z"
@@ -59,10 +58,7 @@ def test_advice_is_a_row_a_group(over_http: HttpSource) -> None:
 @pytest.fixture(scope="module")
 def compilers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpSource]:
     """Return the source of a server with two jobs that compiled again, each of a team."""
-    folder = tmp_path_factory.mktemp("compilers")
-    url = f"sqlite:///{folder / 'ett.db'}"
-    migrate(url)
-    with serving(url, folder) as server:
+    with serving_new(tmp_path_factory.mktemp("compilers")) as server:
         events = [*compiling_job("text 1"), *compiling_job("vision 1", team="blue")]
         assert server.send(events, history=True).status == 200
         server.reaches("/v1/jobs", lambda page: len(page["jobs"]) == 2)

@@ -20,7 +20,7 @@ SPOT = (
 
 OF_THE_SERVER = (
     "jobs --limit 5",
-    "jobs --project default --state running --sort -gpus --limit 3",
+    "jobs --project default --state running --sort -failures --limit 3",
     "jobs corrections live-failed",
     "jobs delete live-queued",
     "job live-failed",
@@ -121,6 +121,7 @@ NOT_RUN = {
     "watch slurm": "likewise",
     "bench changepoints": "it measures detectors, and takes minutes",
     "bench detect": "likewise",
+    "completion": "it prints code of argcomplete's",
     "demo": "it makes the fleet; recorded as such",
     "doctor": "it tells of the machine",
     "regressions mute": "it prints a drawn id; the request is recorded",

@@ -152,7 +152,7 @@ REFUSED: Sequence[tuple[str, str, object, Mapping[str, str]]] = (
     ("GET", "/v1/jobs?colour=red", None, {}),
     ("GET", "/v1/jobs?project=nobody", None, {}),
     ("GET", "/v1/attempts/0000000000000000-0", None, {}),
-    ("GET", "/v1/fleet/summary?from=2026-03-02", None, {}),
+    ("GET", "/v1/fleet/summary?from=2026-03", None, {}),
     ("GET", "/v1/fleet/summary?from=2026-03-09T00:00:00Z&to=2026-03-02T00:00:00Z", None, {}),
     ("GET", "/v1/fleet/summary?group_by=colour", None, {}),
     ("GET", "/v1/fleet/summary?where=colour:red", None, {}),

@@ -1,7 +1,12 @@
 """The days before: sent as history, exported, and made into blocks that Prometheus reads."""
 
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
 
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import WireEvent
@@ -14,10 +19,15 @@ from tests.live.compressed import Clock
 from tests.live.serving import send
 
 _RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "recording.yaml"
-_STEP_S = 900
+_NAME = re.compile(r"[a-zA-Z_:][\w:]*")
+_EVALUATE_S = 300
+"""As far back as rules look that have a sample every 15 minutes: ``promtool`` computes each file at
+an instant of its own inside of the interval."""
+
 _SPAN_S = 2 * 86_400
-_LEVELS = 4
-"""How deep recording rules are built upon each other: so often they are computed."""
+
+Rule: TypeAlias = dict[str, Any]
+"""A recording rule as its file has it: ``record`` and ``expr``."""
 
 
 def events(fleet: Fleet, clock: Clock) -> Iterator[WireEvent]:
@@ -39,15 +49,31 @@ def export(server: Server, prometheus: Prometheus, until_us: int, step: str) -> 
 
 
 def record(prometheus: Prometheus, until_s: int) -> None:
-    """Compute recording rules for two days, each level from what the one below it left."""
-    end = until_s // _STEP_S * _STEP_S
-    start = end - _SPAN_S
-    span = ["--start", str(start), "--end", str(end), "--eval-interval", f"{_STEP_S}s"]
+    """Compute recording rules for two days, each from what those that it names have left."""
+    span = ["--start", str(until_s - _SPAN_S), "--end", str(until_s)]
+    span += ["--eval-interval", f"{_EVALUATE_S}s"]
     make = [needed("promtool", "prometheus"), "tsdb", "create-blocks-from", "rules", *span]
-    for _ in range(_LEVELS):
+    groups = yaml.safe_load(_RULES.read_text())["groups"]
+    for level, rules in enumerate(levels([rule for group in groups for rule in group["rules"]])):
+        file = prometheus.folder / f"level-{level}.yaml"
+        file.write_text(yaml.safe_dump({"groups": [{"name": file.stem, "rules": rules}]}))
         prometheus.start()
-        run([*make, "--url", prometheus.url, "--output-dir", str(prometheus.blocks), str(_RULES)])
+        run([*make, "--url", prometheus.url, "--output-dir", str(prometheus.blocks), str(file)])
         prometheus.stop()
+
+
+def levels(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Group recording rules so that each names only those of groups before its own."""
+    expressions = {rule["record"]: rule["expr"] for rule in rules}
+
+    def depth(name: str) -> int:
+        used = set(_NAME.findall(expressions[name])) & expressions.keys()
+        return max(map(depth, used), default=-1) + 1
+
+    grouped: defaultdict[int, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        grouped[depth(rule["record"])].append(rule)
+    return [grouped[level] for level in sorted(grouped)]
 
 
 def send_all(server: Server, fleet: Fleet, clock: Clock) -> None:

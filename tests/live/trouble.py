@@ -11,7 +11,7 @@ from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.demo.calendar import WireEvent
 from ett_service.metrics.rules.files import files
 from ett_service.metrics.rules.recording import FAILURES
-from ett_service.metrics.rules.rule import Links, Objective, Scale
+from ett_service.metrics.rules.rule import COMPOSE, Objective, Scale
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import free_port
 from tests.builders.servers.prometheus import SCRAPE_JOB, Prometheus, backfill
@@ -84,7 +84,7 @@ def without_worker(folder: Path) -> Iterator[Server]:
 
 def rules(folder: Path) -> list[Path]:
     """Write the rules for a clock that runs faster, and return where they lie."""
-    texts = files(Objective(), Links(), Scale(FASTER))
+    texts = files(Objective(), COMPOSE, Scale(FASTER))
     written = []
     for name in ("recording.yaml", "alerts.yaml"):
         path = folder / name

@@ -22,7 +22,11 @@ _RECEIVER: dict[str, object] = {
     "url": "https://93.184.215.14/x",
     "where": {"model": HACK[:90]},
 }
-_MUTE: dict[str, object] = {"cohort": {"model": HACK[:90]}, "until": "2026-04-01T00:00:00Z", "why": HACK}
+_MUTE: dict[str, object] = {
+    "cohort": {"model": HACK[:90]},
+    "until": "2026-04-01T00:00:00Z",
+    "why": HACK,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

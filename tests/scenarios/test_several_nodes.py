@@ -74,10 +74,9 @@ def lose_both(job: Nodes) -> None:
 
 def shrink(job: Nodes) -> None:
     """Lose one node of two, and go on without it."""
-    for options in rendezvous("1:2"):
-        job.start(options)
+    job.start_two()
     job.wait_for_step(DIES_AT)
-    job.lose(1)
+    job.lose(0)
 
 
 def grow(job: Nodes) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.storage.engine.migrate import migrate
-from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.processes import Running
 from tests.builders.servers.slurm import Slurm, slurm
 from tests.builders.servers.waiting import wait_for
@@ -24,10 +23,7 @@ def cluster() -> Iterator[Slurm]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("watched")
-    url = f"sqlite:///{folder / 'ett.db'}"
-    migrate(url)
-    with serving(url, folder) as running:
+    with serving_new(tmp_path_factory.mktemp("watched")) as running:
         yield running.project("watched")
 
 

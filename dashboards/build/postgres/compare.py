@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from dashboards.build.kit import (
     Dashboard,
     Field,
-    Kind,
     Paint,
-    Panel,
     Row,
     Source,
     Stack,
@@ -18,11 +16,11 @@ from dashboards.build.postgres.shared import (
     ETT_URL,
     MARKERS,
     PROJECT,
-    in_table,
+    bars,
     number,
+    of_values,
     ratio,
     seconds,
-    several,
     table,
 )
 from dashboards.build.sql import compare
@@ -37,7 +35,7 @@ def _choices() -> Iterator[Variable]:
     for name in compare.SETS:
         for dimension in compare.DIMENSIONS:
             words = dimension.replace("_", " ")
-            yield several(
+            yield of_values(
                 f"{name}_{dimension}",
                 f"{name.upper()}: {words}",
                 f"What set {name.upper()} has as its {words}.",
@@ -65,16 +63,15 @@ _SIDE_BY_SIDE = Row(
                 number("unsaved_gpu_hours", "unsaved GPU-hours"),
             ),
         ),
-        Panel(
-            title="Categories side by side",
-            description=f"What the accelerators' time of each set was spent on. {_SET}",
-            queries=in_table(compare.SHARES),
+        bars(
+            "Categories side by side",
+            f"What the accelerators' time of each set was spent on. {_SET}",
+            compare.SHARES,
+            "set",
             unit="percentunit",
-            kind=Kind.BAR_CHART,
             stack=Stack.PERCENT,
             paint=Paint.SERIES,
             horizontal=True,
-            x_field="set",
             width=14,
             height=11,
         ),
@@ -99,24 +96,22 @@ _SIDE_BY_SIDE = Row(
 _DISTRIBUTIONS = Row(
     "Starts and failures",
     (
-        Panel(
-            title="Time to the training loop",
-            description="Share of each set's attempts by the time from their start to their "
+        bars(
+            "Time to the training loop",
+            "Share of each set's attempts by the time from their start to their "
             "first training loop. Attempts that did not reach one are left out.",
-            queries=in_table(compare.TIME_TO_LOOP),
+            compare.TIME_TO_LOOP,
+            "time_to_loop",
             unit="percentunit",
-            kind=Kind.BAR_CHART,
-            x_field="time_to_loop",
             fields=(ratio("a", "A"), ratio("b", "B")),
         ),
-        Panel(
-            title="Failures by cause",
-            description="Failures of each set per 1,000 accelerator-hours.",
-            queries=in_table(compare.FAILURES_BY_CAUSE),
+        bars(
+            "Failures by cause",
+            "Failures of each set per 1,000 accelerator-hours.",
+            compare.FAILURES_BY_CAUSE,
+            "cause",
             unit="short",
             decimals=3,
-            kind=Kind.BAR_CHART,
-            x_field="cause",
             fields=(number("a", "A", 3), number("b", "B", 3)),
         ),
     ),

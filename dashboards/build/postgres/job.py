@@ -21,6 +21,7 @@ from dashboards.build.postgres.shared import (
     DATASOURCE,
     ETT_URL,
     MARKERS,
+    bars,
     in_table,
     instant,
     number,
@@ -136,16 +137,15 @@ _TIMELINE = Row(
                 Field(name="evidence", unit="none", width=320),
             ),
         ),
-        Panel(
-            title="Time of each attempt by category",
-            description="Shares of each attempt's own time, without waits between attempts.",
-            queries=in_table(job.ATTEMPT_SHARES),
+        bars(
+            "Time of each attempt by category",
+            "Shares of each attempt's own time, without waits between attempts.",
+            job.ATTEMPT_SHARES,
+            "attempt",
             unit="s",
-            kind=Kind.BAR_CHART,
             stack=Stack.PERCENT,
             paint=Paint.SERIES,
             horizontal=True,
-            x_field="attempt",
             width=24,
             height=10,
         ),
@@ -156,9 +156,11 @@ _DETAIL = Row(
     "Recoveries, checkpoints and stages",
     (
         table(
-            "Recoveries",
+            "All recoveries of the job",
             "From the end of a training loop to the next one of another attempt, "
-            "the silence before it, and the training repeated after it.",
+            "the silence before it, and the training repeated after it. Those after a cancelled "
+            "attempt, and one that is not over, are among them; the fleet's times to recover leave "
+            "them out.",
             job.RECOVERIES,
             unit="s",
             may_be_empty=_CALM,

@@ -15,6 +15,7 @@ from dashboards.build.kit import (
     Variable,
     datasource,
     ett_url,
+    several,
     to_job_page,
     to_trace,
 )
@@ -25,25 +26,18 @@ DATASOURCE = datasource(Source.POSTGRES)
 ETT_URL = ett_url()
 
 
-def several(name: str, label: str, description: str, query: str) -> Variable:
+def of_values(name: str, label: str, description: str, query: str) -> Variable:
     """Return a variable of several values, of which all are chosen at first."""
-    return Variable(
-        name=name,
-        label=label,
-        description=description,
-        query=query,
-        several=True,
-        all_value=EVERYTHING,
-    )
+    return several(name, label, description, query, EVERYTHING)
 
 
-PROJECT = several("project", "Project", "Projects to show.", values_of("project"))
+PROJECT = of_values("project", "Project", "Projects to show.", values_of("project"))
 FLEET_DIMENSIONS = (
     PROJECT,
-    several("team", "Team", "Teams to show.", values_of("team")),
-    several("model", "Model", "Models to show.", values_of("model")),
-    several("cluster", "Cluster", "Clusters to show.", values_of("cluster")),
-    several("hardware", "Hardware", "Hardware to show.", values_of("hardware")),
+    of_values("team", "Team", "Teams to show.", values_of("team")),
+    of_values("model", "Model", "Models to show.", values_of("model")),
+    of_values("cluster", "Cluster", "Clusters to show.", values_of("cluster")),
+    of_values("hardware", "Hardware", "Hardware to show.", values_of("hardware")),
 )
 
 MARKERS = Annotation(name="Markers", query=fleet.MARKERS, colour=QUIET)
@@ -93,6 +87,18 @@ def stat(title: str, description: str, query: str, **more: Any) -> Panel:
         queries=in_table(query),
         kind=Kind.STAT,
         height=5,
+        **more,
+    )
+
+
+def bars(title: str, description: str, query: str, along: str, **more: Any) -> Panel:
+    """Return bars by the column *along*; *more* are members of ``Panel``."""
+    return Panel(
+        title=title,
+        description=description,
+        queries=in_table(query),
+        kind=Kind.BAR_CHART,
+        x_field=along,
         **more,
     )
 

@@ -7,7 +7,7 @@ cluster, as failures are.
 
 from dashboards.build.kit import Kind, Query
 from dashboards.build.prometheus.promql import clusters, cohorts, rate
-from dashboards.build.prometheus.shared import NOTHING_FAILED, FleetPanel
+from dashboards.build.prometheus.shared import NOTHING_FAILED, FleetPanel, fleet_series
 from ett_service.core.words import Phase
 
 _LOOP = f'phase="{Phase.TRAIN_LOOP}"'
@@ -91,56 +91,47 @@ NOW = (
 )
 
 INTERVAL = (
-    FleetPanel(
-        title="Interval and optimum over time",
-        description="Over the 7 days before each point. Checkpoint less often if the interval "
+    fleet_series(
+        "Interval and optimum over time",
+        "Over the 7 days before each point. Checkpoint less often if the interval "
         "is far below the optimum, more often if it is far above.",
+        Query(_ACTUAL, "{{cluster}}"),
+        Query(_BEST, "optimum of {{cluster}}", may_be_empty=NOTHING_FAILED),
         unit="s",
-        low=0,
-        queries=(
-            Query(_ACTUAL, "{{cluster}}"),
-            Query(_BEST, "optimum of {{cluster}}", may_be_empty=NOTHING_FAILED),
-        ),
     ),
-    FleetPanel(
-        title="Checkpoint blocking and repeated training",
-        description="Shares of training loop time in the 7 days before each point. At the "
+    fleet_series(
+        "Checkpoint blocking and repeated training",
+        "Shares of training loop time in the 7 days before each point. At the "
         "optimum both are about equal.",
+        Query(f"{_stopped(_BY)}\n/ {_training(_BY)}", ("blocked {{cluster}}")),
+        Query(f"{_repeated(_BY)}\n/ {_training(_BY)}", ("repeated {{cluster}}")),
         unit="percentunit",
-        low=0,
-        queries=(
-            Query(f"{_stopped(_BY)}\n/ {_training(_BY)}", ("blocked {{cluster}}")),
-            Query(f"{_repeated(_BY)}\n/ {_training(_BY)}", ("repeated {{cluster}}")),
-        ),
     ),
 )
 
 BY_COHORT = (
-    FleetPanel(
-        title="Interval by model family",
-        description="Training time between two checkpoints in the 7 days before each point. "
+    fleet_series(
+        "Interval by model family",
+        "Training time between two checkpoints in the 7 days before each point. "
         "Jobs that checkpoint by steps do so less often when they get slower.",
+        Query(f"{_training(_BY_COHORT)}\n/ ({_saves(_BY_COHORT)} > 0)", _NAME),
         unit="s",
-        low=0,
-        queries=(Query(f"{_training(_BY_COHORT)}\n/ ({_saves(_BY_COHORT)} > 0)", _NAME),),
         width=8,
     ),
-    FleetPanel(
-        title="Checkpoint blocking by model family",
-        description="Share of training loop time that checkpoints blocked, in the 7 days before "
+    fleet_series(
+        "Checkpoint blocking by model family",
+        "Share of training loop time that checkpoints blocked, in the 7 days before "
         "each point. If it is high, checkpoint less often, or asynchronously.",
+        Query(f"{_stopped(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),
         unit="percentunit",
-        low=0,
-        queries=(Query(f"{_stopped(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),
         width=8,
     ),
-    FleetPanel(
-        title="Repeated training by model family",
-        description="Share of training loop time that repeated training lost to a failure, in "
+    fleet_series(
+        "Repeated training by model family",
+        "Share of training loop time that repeated training lost to a failure, in "
         "the 7 days before each point. If it is high, checkpoint more often.",
+        Query(f"{_repeated(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),
         unit="percentunit",
-        low=0,
-        queries=(Query(f"{_repeated(_BY_COHORT)}\n/ ({_training(_BY_COHORT)} > 0)", _NAME),),
         width=8,
     ),
 )

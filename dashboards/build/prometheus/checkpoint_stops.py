@@ -2,28 +2,26 @@
 
 from dashboards.build.kit import Format, Kind, Query
 from dashboards.build.prometheus.promql import cohorts, grown, quantile
-from dashboards.build.prometheus.shared import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel, fleet_series
 
 _STOPS = cohorts("ett_checkpoint_blocking_seconds_bucket")
 _BY = "cluster, cohort, "
 _NAME = "{{cluster}} {{cohort}}"
 
 STOPS = (
-    FleetPanel(
-        title="Checkpoint blocking, p50",
-        description=("Median over the checkpoints of the day before each point."),
+    fleet_series(
+        "Checkpoint blocking, p50",
+        "Median over the checkpoints of the day before each point.",
+        Query(quantile(0.5, _STOPS, _BY), _NAME),
         unit="s",
-        low=0,
-        queries=(Query(quantile(0.5, _STOPS, _BY), _NAME),),
         width=8,
     ),
-    FleetPanel(
-        title="Checkpoint blocking, p90",
-        description="90th percentile over the checkpoints of the day before each point. Far "
+    fleet_series(
+        "Checkpoint blocking, p90",
+        "90th percentile over the checkpoints of the day before each point. Far "
         "above p50, the storage is slow at times.",
+        Query(quantile(0.9, _STOPS, _BY), _NAME),
         unit="s",
-        low=0,
-        queries=(Query(quantile(0.9, _STOPS, _BY), _NAME),),
         width=8,
     ),
     FleetPanel(

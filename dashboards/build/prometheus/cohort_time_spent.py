@@ -15,6 +15,7 @@ from dashboards.build.prometheus.promql import (
 from dashboards.build.prometheus.shared import (
     NO_TARGET,
     FleetPanel,
+    fleet_series,
 )
 from dashboards.build.prometheus.weeks import LAST_WEEK, THIS_WEEK, TO_MATRIX, WEEK_COLUMN
 
@@ -125,14 +126,12 @@ MIX = (
         step="6h",
         queries=(Query(f"sum{_BY} ({cohorts(WEIGHTED)}) > 0", _NAME),),
     ),
-    FleetPanel(
-        title="Attempts started, first and restarted",
-        description="Attempts a day. More restarts with as many first attempts are failures: "
-        "see what breaks.",
+    fleet_series(
+        "Attempts started, first and restarted",
+        "Attempts a day. More restarts with as many first attempts are failures: see what breaks.",
+        Query(f"86400 * sum by (start) ({rate(cohorts(_STARTED))})", "{{start}}"),
         unit="short",
-        low=0,
         step="6h",
-        queries=(Query(f"86400 * sum by (start) ({rate(cohorts(_STARTED))})", "{{start}}"),),
         fields=(Field(name="first", colour="blue"), Field(name="restart", colour="orange")),
     ),
 )

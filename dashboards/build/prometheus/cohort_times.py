@@ -2,7 +2,7 @@
 
 from dashboards.build.kit import Format, Kind, Panel, Query
 from dashboards.build.prometheus.promql import WEEK_AGO, cohorts, grown, quantile, rate, traced
-from dashboards.build.prometheus.shared import NO_WEEK_BEFORE, FleetPanel
+from dashboards.build.prometheus.shared import NO_WEEK_BEFORE, FleetPanel, fleet_series
 from ett_service.core.words import Phase
 
 _NAME = "{{cluster}} {{cohort}}"
@@ -14,19 +14,14 @@ _RECORDED = "cluster_cohort:ett_time_to_start_seconds:{}_1d"
 def _per_attempt(phase: Phase, what: str) -> Panel:
     spent = rate(cohorts("ett_phase_seconds_total", f'phase="{phase}"'), "1d")
     started = rate(cohorts("ett_attempts_started_total"), "1d")
-    return FleetPanel(
-        title=f"{phase} for each attempt",
-        description=f"Seconds of {phase} over attempts started, in the day before each point. "
-        + what,
-        unit="s",
-        low=0,
-        queries=(
-            Query(
-                f"sum by (cluster, cohort) ({spent})\n/\n"
-                f"(sum by (cluster, cohort) ({started}) > 0)",
-                _NAME,
-            ),
+    return fleet_series(
+        f"{phase} for each attempt",
+        f"Seconds of {phase} over attempts started, in the day before each point. " + what,
+        Query(
+            f"sum by (cluster, cohort) ({spent})\n/\n(sum by (cluster, cohort) ({started}) > 0)",
+            _NAME,
         ),
+        unit="s",
         width=6,
         height=7,
     )
@@ -59,18 +54,15 @@ START_ROW = (
     _per_attempt(Phase.LAUNCHER_INIT, "It grows with imports, process groups and the restore of "
                  "checkpoints."),
     _per_attempt(Phase.PT2_COMPILE, "It grows when the compile cache misses."),
-    FleetPanel(
-        title="Time to start",
-        description=(
+    fleet_series(
+"Time to start",
 "From the allocation of hardware to the first training loop, over the day "
-"before each point, by model family."
-),
-        unit="s",
-        low=0,
-        queries=tuple(
+"before each point, by model family.",
+*tuple(
             Query(cohorts(_RECORDED.format(q)), f"{q} {_NAME}") for q in ("p50", "p90")
         ),
-    ),
+unit="s",
+),
     FleetPanel(
         title="Time to start distribution",
         description=(
@@ -105,22 +97,18 @@ START_ROW = (
 )  # fmt: skip
 
 RECOVERY_ROW = (
-    FleetPanel(
-        title="Time to recover",
-        description="From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point, all selected families together.",
+    fleet_series(
+        "Time to recover",
+        "From the end of the interrupted training loop to the next one, over the "
+        "recoveries after failures in the day before each point, all selected families together.",
+        Query(quantile(0.5, _RECOVERIES), "p50"),
+        Query(quantile(0.9, _RECOVERIES), "p90"),
         unit="s",
-        low=0,
-        queries=(
-            Query(quantile(0.5, _RECOVERIES), "p50"),
-            Query(quantile(0.9, _RECOVERIES), "p90"),
-        ),
     ),
-    FleetPanel(
-        title="Time to recover, p90 by model family",
-        description=("90th percentile over the recoveries of the day before each point."),
+    fleet_series(
+        "Time to recover, p90 by model family",
+        "90th percentile over the recoveries after failures in the day before each point.",
+        Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),
         unit="s",
-        low=0,
-        queries=(Query(quantile(0.9, _RECOVERIES, "cluster, cohort, "), _NAME),),
     ),
 )

@@ -17,6 +17,7 @@ from dashboards.build.prometheus.shared import (
     TO_COHORT,
     TO_JOBS,
     FleetPanel,
+    fleet_series,
 )
 from ett_service.core.words import Category, Phase
 
@@ -80,16 +81,15 @@ _NOW = (
     ),
 )
 _LONG = (
-    FleetPanel(
-        title="Compile time of an attempt",
-        description="Time that attempts spent in PT2 compilation before their first training "
+    fleet_series(
+        "Compile time of an attempt",
+        "Time that attempts spent in PT2 compilation before their first training "
         "loop, in the day before each point. If p50 doubles, everybody misses the cache.",
-        unit="s",
-        low=0,
-        queries=tuple(
+        *tuple(
             Query(quantile(q, _DURATIONS, "cluster, "), f"p{q * 100:g} {{{{cluster}}}}")
             for q in (0.5, 0.9)
         ),
+        unit="s",
     ),
     FleetPanel(
         title="Compile time distribution",
@@ -105,51 +105,42 @@ _LONG = (
             ),
         ),
     ),
-    FleetPanel(
-        title="Compile time per attempt, by model family",
-        description="Seconds of compilation over attempts started, in the day before each "
+    fleet_series(
+        "Compile time per attempt, by model family",
+        "Seconds of compilation over attempts started, in the day before each "
         "point. The family whose line jumped changed its model, its shapes or its versions.",
-        unit="s",
-        low=0,
-        queries=(
-            Query(
-                _for_each(
-                    cohorts("ett_phase_seconds_total", _COMPILE),
-                    cohorts("ett_attempts_started_total"),
-                    "1d",
-                ),
-                _NAME,
+        Query(
+            _for_each(
+                cohorts("ett_phase_seconds_total", _COMPILE),
+                cohorts("ett_attempts_started_total"),
+                "1d",
             ),
+            _NAME,
         ),
+        unit="s",
         links=(TO_COHORT,),
     ),
-    FleetPanel(
-        title="Compile time, p99",
-        description="99th percentile of compile time over the attempts of 28 days, by cluster. "
+    fleet_series(
+        "Compile time, p99",
+        "99th percentile of compile time over the attempts of 28 days, by cluster. "
         "EttPhaseStuck fires at three times that.",
-        unit="s",
-        low=0,
-        queries=(
-            Query(
-                f"max by (cluster) ({once(clusters('ett_phase_p99_seconds', _COMPILE))})",
-                "p99 {{cluster}}",
-            ),
+        Query(
+            f"max by (cluster) ({once(clusters('ett_phase_p99_seconds', _COMPILE))})",
+            "p99 {{cluster}}",
         ),
+        unit="s",
     ),
 )
 _WHERE = (
-    FleetPanel(
-        title="Share of accelerator time, by cluster",
-        description="Share of compilation in all accelerator time over the day before each point.",
-        unit="percentunit",
-        low=0,
-        queries=(
-            Query(
-                f"sum by (cluster) ({clusters(_RATE1D, _COMPILE)})\n/\n"
-                f"(sum by (cluster) ({clusters(_RATE1D)}) > 0)",
-                "{{cluster}}",
-            ),
+    fleet_series(
+        "Share of accelerator time, by cluster",
+        "Share of compilation in all accelerator time over the day before each point.",
+        Query(
+            f"sum by (cluster) ({clusters(_RATE1D, _COMPILE)})\n/\n"
+            f"(sum by (cluster) ({clusters(_RATE1D)}) > 0)",
+            "{{cluster}}",
         ),
+        unit="percentunit",
         width=8,
     ),
     FleetPanel(
@@ -167,19 +158,16 @@ _WHERE = (
         links=(TO_COHORT,),
         width=8,
     ),
-    FleetPanel(
-        title="Recompiles, by model family",
-        description="Share of recompilation in the accelerator time over the 7 days before each "
+    fleet_series(
+        "Recompiles, by model family",
+        "Share of recompilation in the accelerator time over the 7 days before each "
         "point: compilation after the first progress, as new shapes trigger it. Mark dynamic "
         "shapes, or pad.",
-        unit="percentunit",
-        low=0,
-        queries=(
-            Query(
-                _for_each(cohorts("ett_deducted_weighted_seconds_total", _RECOMPILE), _ALL, "7d"),
-                _NAME,
-            ),
+        Query(
+            _for_each(cohorts("ett_deducted_weighted_seconds_total", _RECOMPILE), _ALL, "7d"),
+            _NAME,
         ),
+        unit="percentunit",
         links=(TO_COHORT,),
         width=8,
     ),

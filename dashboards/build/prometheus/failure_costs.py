@@ -2,7 +2,7 @@
 
 from dashboards.build.kit import Format, Kind, Paint, Query
 from dashboards.build.prometheus.promql import HOUR_S, clusters, once, quantile, traced
-from dashboards.build.prometheus.shared import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel, fleet_series
 from ett_service.core.words import Category
 
 _RECOVERIES = clusters("ett_time_to_recover_seconds_bucket")
@@ -10,32 +10,28 @@ _OF_FAILURES = f"{Category.REPEATED_TRAINING}|{Category.STALLED}|{Category.RESTA
 _SPENT = clusters("ett_window_gpu_seconds", 'window="7d"', f'category=~"{_OF_FAILURES}"')
 
 COSTS = (
-    FleetPanel(
-        title="GPU-hours around failures, 7 days",
-        description="Hours of held accelerators in the 7 days before each point: repeated "
+    fleet_series(
+        "GPU-hours around failures, 7 days",
+        "Hours of held accelerators in the 7 days before each point: repeated "
         "training, stalled loops, and waits for a restart inside an allocation. More "
         "repeated_training asks for more checkpoints, more stalled for a shorter timeout.",
+        Query(f"sum by (category) ({once(_SPENT)}) / {HOUR_S}", "{{category}}"),
         unit="short",
         decimals=0,
-        low=0,
         paint=Paint.SERIES,
-        queries=(Query(f"sum by (category) ({once(_SPENT)}) / {HOUR_S}", "{{category}}"),),
     ),
-    FleetPanel(
-        title="Time to recover, by cluster",
-        description="From the end of the interrupted training loop to the next one, over the "
-        "recoveries of the day before each point.",
+    fleet_series(
+        "Time to recover, by cluster",
+        "From the end of the interrupted training loop to the next one, over the "
+        "recoveries after failures in the day before each point.",
+        Query(quantile(0.5, _RECOVERIES, "cluster, "), "p50 {{cluster}}"),
+        Query(quantile(0.9, _RECOVERIES, "cluster, "), "p90 {{cluster}}"),
         unit="s",
-        low=0,
-        queries=(
-            Query(quantile(0.5, _RECOVERIES, "cluster, "), "p50 {{cluster}}"),
-            Query(quantile(0.9, _RECOVERIES, "cluster, "), "p90 {{cluster}}"),
-        ),
     ),
     FleetPanel(
         title="Time to recover distribution",
-        description="Number of recoveries by duration. A band far above the rest is a kind of "
-        "failure that is noticed late or restarted by hand. A point is an attempt.",
+        description="Number of recoveries after failures by duration. A band far above the rest is "
+        "a kind of failure that is noticed late or restarted by hand. A point is an attempt.",
         kind=Kind.HEATMAP,
         unit="s",
         step="6h",
@@ -48,15 +44,12 @@ COSTS = (
             ),
         ),
     ),
-    FleetPanel(
-        title="Silent attempts",
-        description="Running attempts without an event for a third of the time after which they "
+    fleet_series(
+        "Silent attempts",
+        "Running attempts without an event for a third of the time after which they "
         "count as lost. Many at once point to a network or a host.",
+        Query(f"sum by (cluster) ({once(clusters('ett_attempts_silent'))})", "{{cluster}}"),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(
-            Query(f"sum by (cluster) ({once(clusters('ett_attempts_silent'))})", "{{cluster}}"),
-        ),
     ),
 )

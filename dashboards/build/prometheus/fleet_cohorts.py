@@ -27,6 +27,7 @@ from dashboards.build.prometheus.shared import (
     TO_COHORT,
     TO_COHORT_OF_ROW,
     FleetPanel,
+    fleet_series,
 )
 from ett_service.core.words import Phase
 
@@ -77,16 +78,13 @@ TOP_COHORTS = FleetPanel(
     width=24,
     height=9,
 )
-RUNNING = FleetPanel(
-    title="Running attempts",
-    description="By model family. If a family falls to zero while others run, it was stopped, "
+RUNNING = fleet_series(
+    "Running attempts",
+    "By model family. If a family falls to zero while others run, it was stopped, "
     "or its trainers no longer send events.",
+    Query(f"sum{_BY} ({once(cohorts('ett_attempts_running'))})", "{{cluster}} {{cohort}}"),
     unit="short",
     decimals=0,
-    low=0,
-    queries=(
-        Query(f"sum{_BY} ({once(cohorts('ett_attempts_running'))})", "{{cluster}} {{cohort}}"),
-    ),
     links=(TO_COHORT,),
     width=8,
 )

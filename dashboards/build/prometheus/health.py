@@ -2,7 +2,7 @@
 
 from dashboards.build.kit import Dashboard, Row, Source
 from dashboards.build.prometheus.health_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
-from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST
+from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST, MISSING
 from dashboards.build.prometheus.shared import MARKERS, OF_SERVICE
 
 HEALTH = Dashboard(
@@ -17,6 +17,7 @@ HEALTH = Dashboard(
     rows=(
         Row("Is it up, and is aggregation fresh?", FRESHNESS),
         Row("Do events arrive?", INGEST),
+        Row("Is data missing?", MISSING),
         Row("Are requests answered?", ANSWERS),
         Row("Does aggregation keep up?", AGGREGATION),
         Row("What does the metrics page cost?", PAGE),

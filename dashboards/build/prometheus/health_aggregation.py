@@ -3,7 +3,7 @@
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Field, Format, Kind, Panel, Query, Threshold, Transformation
 from dashboards.build.prometheus.promql import once, own, whole
-from dashboards.build.prometheus.shared import FleetPanel
+from dashboards.build.prometheus.shared import FleetPanel, fleet_series, series
 
 _FIVE_MINUTES_ARE_BAD = (Threshold(None, GOOD), Threshold(300, ALARM))
 
@@ -98,114 +98,95 @@ FRESHNESS = (
 )
 
 AGGREGATION = (
-    FleetPanel(
-        title="Aggregation lag",
-        description="Age of the newest event that is surely aggregated. If it climbs, the "
+    fleet_series(
+        "Aggregation lag",
+        "Age of the newest event that is surely aggregated. If it climbs, the "
         "worker cannot keep up.",
+        Query(_age("ett_aggregation_watermark_timestamp_seconds"), "behind"),
         unit="s",
-        low=0,
-        queries=(Query(_age("ett_aggregation_watermark_timestamp_seconds"), "behind"),),
         width=6,
     ),
-    FleetPanel(
-        title="Database size",
-        description="As the database reports it. Plan for its growth; a setting limits how long "
+    fleet_series(
+        "Database size",
+        "As the database reports it. Plan for its growth; a setting limits how long "
         "events are stored.",
+        Query(f"max ({once(whole('ett_db_size_bytes'))})", "database"),
         unit="bytes",
-        low=0,
-        queries=(Query(f"max ({once(whole('ett_db_size_bytes'))})", "database"),),
         width=6,
     ),
-    FleetPanel(
-        title="Counter excess",
-        description="Wall-clock seconds by which counters, which never go down, exceed the "
+    fleet_series(
+        "Counter excess",
+        "Wall-clock seconds by which counters, which never go down, exceed the "
         "totals after late events. It falls as new time catches up; windows and the database "
         "are exact.",
+        Query(f"max ({once(whole('ett_mark_excess_seconds'))})", "excess"),
         unit="s",
-        low=0,
-        queries=(Query(f"max ({once(whole('ett_mark_excess_seconds'))})", "excess"),),
         width=6,
     ),
-    FleetPanel(
-        title="Folded labels",
-        description='Clusters and cohorts counted under "other", as the settings limit them.',
+    fleet_series(
+        "Folded labels",
+        'Clusters and cohorts counted under "other", as the settings limit them.',
+        Query(f"max by (label) ({once(whole('ett_label_values_folded'))})", "{{label}}"),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(Query(f"max by (label) ({once(whole('ett_label_values_folded'))})", "{{label}}"),),
         width=6,
     ),
 )
 
 PAGE = (
-    Panel(
-        title="Scrape duration",
-        description="Duration of a scrape, and of rendering the fleet's part of it, for the "
-        "slowest replica.",
+    series(
+        "Scrape duration",
+        "Duration of a scrape, and of rendering the fleet's part of it, for the slowest replica.",
+        Query(f"max ({own('scrape_duration_seconds')})", "scrape"),
+        Query(f"max ({own('ett_collector_duration_seconds')})", "fleet's part"),
         unit="s",
-        low=0,
-        queries=(
-            Query(f"max ({own('scrape_duration_seconds')})", "scrape"),
-            Query(f"max ({own('ett_collector_duration_seconds')})", "fleet's part"),
-        ),
         width=6,
     ),
-    Panel(
-        title="Samples on the page",
-        description="Samples on the largest page. Limits on clusters and cohorts, and the "
+    series(
+        "Samples on the page",
+        "Samples on the largest page. Limits on clusters and cohorts, and the "
         "setting for cohort histograms, bound it.",
+        Query(f"max ({own('scrape_samples_scraped')})", "samples"),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(Query(f"max ({own('scrape_samples_scraped')})", "samples"),),
         width=6,
     ),
-    Panel(
-        title="Samples left out",
-        description=("Per second. Each is a fault of the service: its log has the cause."),
+    series(
+        "Samples left out",
+        "Per second. Each is a fault of the service: its log has the cause.",
+        Query(f"sum (rate({own('ett_collector_errors_total')}[$__rate_interval]))", "left out"),
         unit="cps",
-        low=0,
-        queries=(
-            Query(f"sum (rate({own('ett_collector_errors_total')}[$__rate_interval]))", "left out"),
-        ),
         width=6,
     ),
-    FleetPanel(
-        title="Publication duration",
-        description=("Duration of each publication by the worker. It must stay below its period."),
+    fleet_series(
+        "Publication duration",
+        "Duration of each publication by the worker. It must stay below its period.",
+        Query(f"max ({once(whole('ett_publish_duration_seconds'))})", "publish"),
         unit="s",
-        low=0,
-        queries=(Query(f"max ({once(whole('ett_publish_duration_seconds'))})", "publish"),),
         width=6,
     ),
 )
 
 PROCESS = (
-    Panel(
-        title="CPU",
-        description="Busy cores of each replica.",
+    series(
+        "CPU",
+        "Busy cores of each replica.",
+        Query(f"rate({own('process_cpu_seconds_total')}[$__rate_interval])", "{{instance}}"),
         unit="short",
-        low=0,
-        queries=(
-            Query(f"rate({own('process_cpu_seconds_total')}[$__rate_interval])", "{{instance}}"),
-        ),
         width=8,
     ),
-    Panel(
-        title="Memory",
-        description=("Resident memory of each replica. Report it if it only grows."),
+    series(
+        "Memory",
+        "Resident memory of each replica. Report it if it only grows.",
+        Query(own("process_resident_memory_bytes"), "{{instance}}"),
         unit="bytes",
-        low=0,
-        queries=(Query(own("process_resident_memory_bytes"), "{{instance}}"),),
         width=8,
     ),
-    Panel(
-        title="Open files",
-        description="Share of the allowed file descriptors that each replica has open, mostly "
-        "connections.",
+    series(
+        "Open files",
+        "Share of the allowed file descriptors that each replica has open, mostly connections.",
+        Query(f"{own('process_open_fds')}\n/\n{own('process_max_fds')}", "{{instance}}"),
         unit="percentunit",
-        low=0,
-        queries=(Query(f"{own('process_open_fds')}\n/\n{own('process_max_fds')}", "{{instance}}"),),
         width=8,
     ),
 )

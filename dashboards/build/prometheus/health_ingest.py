@@ -2,7 +2,8 @@
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Panel, Query, Threshold
-from dashboards.build.prometheus.promql import own
+from dashboards.build.prometheus.promql import once, own
+from dashboards.build.prometheus.shared import series
 
 _NO_REFUSAL = "No event was ever rejected."
 
@@ -17,68 +18,77 @@ def _quantile(q: float, histogram: str, by: str = "") -> str:
 
 _ALL_EVENTS = f"sum ({_per_second('ett_ingest_events_total')})"
 _REJECTED = _per_second("ett_ingest_events_rejected_total")
+_DROPS = own("ett_ingest_sender_drops_total")
+_GAPS = own("ett_reporting_gaps_total")
 _FAILED = _per_second("ett_http_requests_total", 'status=~"5.."')
 _REQUESTS = _per_second("ett_http_requests_total")
 
 INGEST = (
-    Panel(
-        title="Accepted events",
-        description="Per second, by source, all replicas together. None while attempts run: "
+    series(
+        "Accepted events",
+        "Per second, by source, all replicas together. None while attempts run: "
         "EttIngestStalled will page.",
+        Query(f"sum by (source) ({_per_second('ett_ingest_events_total')})", "{{source}}"),
         unit="cps",
-        low=0,
-        queries=(
-            Query(f"sum by (source) ({_per_second('ett_ingest_events_total')})", "{{source}}"),
-        ),
         width=6,
     ),
-    Panel(
-        title="Rejected events",
-        description=("Per second, by error code. The sender's log has the reason of each."),
+    series(
+        "Rejected events",
+        "Per second, by error code. The sender's log has the reason of each.",
+        Query(f"sum ({_REJECTED}) or vector(0)", "all"),
+        Query(f"sum by (code) ({_REJECTED})", "{{code}}", may_be_empty=_NO_REFUSAL),
         unit="cps",
-        low=0,
-        queries=(
-            Query(f"sum ({_REJECTED}) or vector(0)", "all"),
-            Query(f"sum by (code) ({_REJECTED})", "{{code}}", may_be_empty=_NO_REFUSAL),
-        ),
         width=6,
     ),
-    Panel(
-        title="Duplicate events",
-        description="Share of duplicates in the received events. A few come from senders that "
+    series(
+        "Duplicate events",
+        "Share of duplicates in the received events. A few come from senders that "
         "retry; many mean that two senders send the same stream.",
-        unit="percentunit",
-        low=0,
-        queries=(
-            Query(
-                f"sum ({_per_second('ett_ingest_events_duplicate_total')})\n/\n"
-                f"(sum ({_per_second('ett_ingest_events_duplicate_total')}) + {_ALL_EVENTS} > 0)",
-                "duplicates",
-            ),
+        Query(
+            f"sum ({_per_second('ett_ingest_events_duplicate_total')})\n/\n"
+            f"(sum ({_per_second('ett_ingest_events_duplicate_total')}) + {_ALL_EVENTS} > 0)",
+            "duplicates",
         ),
+        unit="percentunit",
         width=6,
     ),
-    Panel(
-        title="Event lag",
-        description="From an event's timestamp to its arrival. Hours at p99 are spooled events "
+    series(
+        "Event lag",
+        "From an event's timestamp to its arrival. Hours at p99 are spooled events "
         "of trainers that were cut off.",
+        Query(_quantile(0.5, "ett_ingest_event_lag_seconds"), "p50"),
+        Query(_quantile(0.99, "ett_ingest_event_lag_seconds"), "p99"),
         unit="s",
-        low=0,
-        queries=(
-            Query(_quantile(0.5, "ett_ingest_event_lag_seconds"), "p50"),
-            Query(_quantile(0.99, "ett_ingest_event_lag_seconds"), "p99"),
-        ),
         width=6,
     ),
 )
 
+MISSING = (
+    series(
+        "Gaps in reports",
+        "In the day before each point, by kind. Missing hooks after an upgrade of "
+        "PyTorch: what they report is missing, not zero. Unreported restarts: launchers that "
+        "count wrongly.",
+        Query(f"sum by (kind) ({once(f'increase({_GAPS}[1d])')})", "{{kind}}"),
+        unit="short",
+        width=12,
+    ),
+    series(
+        "Dropped by senders",
+        "Events that trainers had to drop, as they report it, by reason. A "
+        "full spool: the server was away for longer than 64 MiB of events last.",
+        Query(f"sum by (reason) (increase({_DROPS}[$__rate_interval]))", "{{reason}}"),
+        unit="short",
+        width=12,
+    ),
+)
+
 ANSWERS = (
-    Panel(
-        title="Requests",
-        description="Per second, by route template, all replicas together.",
+    series(
+        "Requests",
+        "Per second, by route template, all replicas together.",
+        Query(f"sum by (method, route) ({_REQUESTS}) > 0", "{{method}} {{route}}"),
         unit="reqps",
-        low=0,
-        queries=(Query(f"sum by (method, route) ({_REQUESTS}) > 0", "{{method}} {{route}}"),),
         width=8,
     ),
     Panel(
@@ -97,15 +107,12 @@ ANSWERS = (
         thresholds=(Threshold(None, GOOD), Threshold(0.001, ALARM)),
         width=8,
     ),
-    Panel(
-        title="Response time, p99",
-        description="By route, all replicas together. Events are answered once they are on "
+    series(
+        "Response time, p99",
+        "By route, all replicas together. Events are answered once they are on "
         "disk: a slow database shows here first.",
+        Query(_quantile(0.99, "ett_http_request_duration_seconds", "route, "), "{{route}}"),
         unit="s",
-        low=0,
-        queries=(
-            Query(_quantile(0.99, "ett_http_request_duration_seconds", "route, "), "{{route}}"),
-        ),
         width=8,
     ),
 )

@@ -3,36 +3,30 @@
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Kind, Query, Threshold
 from dashboards.build.prometheus.promql import once, whole
-from dashboards.build.prometheus.shared import ABOVE_ZERO_IS_BAD, FleetPanel
+from dashboards.build.prometheus.shared import ABOVE_ZERO_IS_BAD, FleetPanel, fleet_series
 
 _AN_HOUR_IS_BAD = (Threshold(None, GOOD), Threshold(3600, ALARM))
 
 DELIVERIES = (
-    FleetPanel(
-        title="Deliveries of a day",
-        description="Deliveries that ended in the day before each point: sent, given up after "
+    fleet_series(
+        "Deliveries of a day",
+        "Deliveries that ended in the day before each point: sent, given up after "
         "the last try (dead), or superseded by a later state before they were sent.",
+        Query(
+            f"sum by (receiver, result) ({once(whole('ett_webhook_recent_deliveries'))})",
+            "{{receiver}} {{result}}",
+        ),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(
-            Query(
-                f"sum by (receiver, result) ({once(whole('ett_webhook_recent_deliveries'))})",
-                "{{receiver}} {{result}}",
-            ),
-        ),
         width=8,
     ),
-    FleetPanel(
-        title="Pending deliveries",
-        description="By receiver. If it climbs, the receiver does not accept deliveries: `ett "
+    fleet_series(
+        "Pending deliveries",
+        "By receiver. If it climbs, the receiver does not accept deliveries: `ett "
         "receivers deliveries` shows its answers.",
+        Query(f"max by (receiver) ({once(whole('ett_webhook_waiting'))})", "{{receiver}}"),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(
-            Query(f"max by (receiver) ({once(whole('ett_webhook_waiting'))})", "{{receiver}}"),
-        ),
         width=8,
     ),
     FleetPanel(

@@ -8,6 +8,7 @@ from dashboards.build.prometheus.shared import (
     TO_COHORT,
     TO_COHORT_OF_ROW,
     FleetPanel,
+    fleet_series,
 )
 
 _ACTIVE = once(cohorts("ett_regression_active"))
@@ -46,43 +47,36 @@ FINDINGS = (
         width=14,
         height=9,
     ),
-    FleetPanel(
-        title="Cost of firing regressions",
-        description="GPU-hours a week, by cohort and phase, while they fire. If one stays for "
+    fleet_series(
+        "Cost of firing regressions",
+        "GPU-hours a week, by cohort and phase, while they fire. If one stays for "
         "weeks, fix it, or accept the new level.",
+        Query(f"sum by (cluster, cohort, phase) ({_LOST})", "{{cluster}} {{cohort}} {{phase}}"),
         unit="short",
         decimals=0,
-        low=0,
-        queries=(
-            Query(f"sum by (cluster, cohort, phase) ({_LOST})", "{{cluster}} {{cohort}} {{phase}}"),
-        ),
         links=(TO_COHORT,),
         width=10,
         height=9,
     ),
-    FleetPanel(
-        title="Open findings",
-        description="Pending findings were found once, and nobody is notified yet. "
+    fleet_series(
+        "Open findings",
+        "Pending findings were found once, and nobody is notified yet. "
         "Improvements, incidents, relabelled time and changes of the job mix are stored, and "
         "never alert.",
-        unit="short",
-        decimals=0,
-        low=0,
-        queries=(
-            Query(
-                f"sum by (state, verdict) ({once(whole('ett_regressions'))})",
-                "{{state}} {{verdict}}",
-            ),
+        Query(
+            f"sum by (state, verdict) ({once(whole('ett_regressions'))})",
+            "{{state}} {{verdict}}",
         ),
-    ),
-    FleetPanel(
-        title="SLA breaches",
-        description="Regressions of 90 days that took longer to be detected, acknowledged or "
-        "resolved than `detection.sla` allows, or have by now.",
         unit="short",
         decimals=0,
-        low=0,
-        queries=(Query(f"max by (sla) ({once(whole('ett_regression_sla_breached'))})", "{{sla}}"),),
+    ),
+    fleet_series(
+        "SLA breaches",
+        "Regressions of 90 days that took longer to be detected, acknowledged or "
+        "resolved than `detection.sla` allows, or have by now.",
+        Query(f"max by (sla) ({once(whole('ett_regression_sla_breached'))})", "{{sla}}"),
+        unit="short",
+        decimals=0,
         thresholds=ABOVE_ZERO_IS_BAD,
     ),
 )

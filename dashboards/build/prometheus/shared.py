@@ -1,16 +1,19 @@
 """Variables, links and annotations of the dashboards over Prometheus."""
 
 from functools import partial
+from typing import Any
 
 from dashboards.build.colours import ALARM, BAD, GOOD, QUIET
 from dashboards.build.kit import (
     Annotation,
     Link,
     Panel,
+    Query,
     Source,
     Threshold,
     Variable,
     datasource,
+    several,
     to_dashboard,
 )
 
@@ -20,6 +23,14 @@ SAME_EVERYWHERE = (
 """Why a query of the fleet matches no instance."""
 
 FleetPanel = partial(Panel, unmatched=SAME_EVERYWHERE)
+
+
+def series(title: str, description: str, *queries: Query, **more: Any) -> Panel:
+    """Return series over time, drawn from zero on; *more* are members of ``Panel``."""
+    return Panel(title=title, description=description, queries=queries, low=0, **more)
+
+
+fleet_series = partial(series, unmatched=SAME_EVERYWHERE)
 
 NO_WEEK_BEFORE = "Prometheus has scraped this service for less than two weeks."
 NOTHING_FAILED = "Nothing failed in 7 days."
@@ -33,29 +44,26 @@ _JOB = Variable(
     description="The scrape job of the service: one for each ett-service that Prometheus scrapes.",
     query="label_values(ett_build_info, job)",
 )
-_CLUSTER = Variable(
-    name="cluster",
-    label="Cluster",
-    description="Clusters to show; small ones are counted under other.",
-    query='label_values(ett_attempts_running{job="$job"}, cluster)',
-    several=True,
-    all_value=".+",
+_CLUSTER = several(
+    "cluster",
+    "Cluster",
+    "Clusters to show; small ones are counted under other.",
+    'label_values(ett_attempts_running{job="$job"}, cluster)',
+    ".+",
 )
-_COHORT = Variable(
-    name="cohort",
-    label="Cohort",
-    description="Model families to show; small ones are counted under other.",
-    query='label_values(ett_attempts_running{job="$job", cluster=~"$cluster"}, cohort)',
-    several=True,
-    all_value=".+",
+_COHORT = several(
+    "cohort",
+    "Cohort",
+    "Model families to show; small ones are counted under other.",
+    'label_values(ett_attempts_running{job="$job", cluster=~"$cluster"}, cohort)',
+    ".+",
 )
-_INSTANCE = Variable(
-    name="instance",
-    label="Instance",
-    description="Replicas to show.",
-    query='label_values(ett_build_info{job="$job"}, instance)',
-    several=True,
-    all_value=".+",
+_INSTANCE = several(
+    "instance",
+    "Instance",
+    "Replicas to show.",
+    'label_values(ett_build_info{job="$job"}, instance)',
+    ".+",
 )
 OF_SERVICE = (datasource(Source.PROMETHEUS), _JOB, _INSTANCE)
 OF_CLUSTERS = (datasource(Source.PROMETHEUS), _JOB, _CLUSTER)

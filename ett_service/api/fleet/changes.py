@@ -202,10 +202,7 @@ class ChangesQuery:
 
 
 @router.get(
-    "/changes",
-    operation_id="list_changes",
-    response_model=ChangesAnswer,
-    responses=as_files(),
+    "/changes", operation_id="list_changes", response_model=ChangesAnswer, responses=as_files()
 )
 def list_changes(
     scope: ScopeParameter,

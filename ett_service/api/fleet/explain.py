@@ -192,10 +192,7 @@ def _comparison(
 
 
 @router.get(
-    "/explain",
-    operation_id="explain_fleet",
-    response_model=ExplanationAnswer,
-    responses=as_files(),
+    "/explain", operation_id="explain_fleet", response_model=ExplanationAnswer, responses=as_files()
 )
 def explain_fleet(
     comparison: Annotated[Comparison, Depends(_comparison)],

@@ -257,7 +257,9 @@ class GroupAnswer(ComputedAnswer):
         description="Median of the jobs whose time ends in the window, each over its whole life, "
         "to 0.0005; null without any, and without distributions."
     )
-    wasted_ratio: Ratio = Field(description="WTT%: the wasted part of the period `training`.")
+    wasted_ratio: Ratio = Field(
+        description="WTT%: the wasted part of the period `training`, by wall time."
+    )
     queue_wait_seconds: Seconds = Field(description="Of the runs that started; not part of E2E.")
     between_runs_seconds: Seconds = Field(
         description="Of the runs that began again a job that had completed; not part of E2E."
@@ -286,7 +288,8 @@ class GroupAnswer(ComputedAnswer):
     preemption: Annotated[PreemptionAnswer, Of(_whole)]
     time_to_start: Annotated[DistributionAnswer | None, _distribution("time_to_start")]
     time_to_recover: Annotated[DistributionAnswer | None, _distribution("time_to_recover")] = Field(
-        description="Of recoveries after a failure that reached a loop."
+        description="Of the recoveries after a failure that reached a loop again. Those after a "
+        "cancelled attempt, and those that are not over, are in `ett_v_recoveries` alone."
     )
     checkpoint_blocking: Annotated[
         DistributionAnswer | None, _distribution("checkpoint_blocking")

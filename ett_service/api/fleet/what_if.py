@@ -162,12 +162,7 @@ class WhatIfRequest(RequestBody):
     )
 
 
-@router.get(
-    "",
-    operation_id="read_what_if",
-    response_model=WhatIfAnswer,
-    responses=as_files(),
-)
+@router.get("", operation_id="read_what_if", response_model=WhatIfAnswer, responses=as_files())
 def read_what_if(
     scope: ScopeParameter,
     window: WindowParameter,

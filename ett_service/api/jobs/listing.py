@@ -80,12 +80,7 @@ class JobQuery:
         return listing.JobPosition(value=value, job=job)
 
 
-@router.get(
-    "",
-    operation_id="list_jobs",
-    response_model=JobPage,
-    responses=as_files(paged=True),
-)
+@router.get("", operation_id="list_jobs", response_model=JobPage, responses=as_files(paged=True))
 def list_jobs(
     query: Annotated[JobQuery, Depends()],
     conn: Reader,
@@ -125,10 +120,7 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> Job
 
 
 @router.get(
-    "/{job}/ledger",
-    operation_id="read_ledger",
-    response_model=LedgerAnswer,
-    responses=as_files(),
+    "/{job}/ledger", operation_id="read_ledger", response_model=LedgerAnswer, responses=as_files()
 )
 def read_ledger(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"

@@ -124,10 +124,7 @@ def _record(conn: Connection, project_id: int, job: str) -> _Record:
 
 
 @router.get(
-    "/{job}/stages",
-    operation_id="read_stages",
-    response_model=StagesAnswer,
-    responses=as_files(),
+    "/{job}/stages", operation_id="read_stages", response_model=StagesAnswer, responses=as_files()
 )
 def read_stages(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -143,10 +140,7 @@ def read_stages(
 
 
 @router.get(
-    "/{job}/ranks",
-    operation_id="read_ranks",
-    response_model=RanksAnswer,
-    responses=as_files(),
+    "/{job}/ranks", operation_id="read_ranks", response_model=RanksAnswer, responses=as_files()
 )
 def read_ranks(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"

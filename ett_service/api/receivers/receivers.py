@@ -84,12 +84,7 @@ class ReceiverRequest(RequestBody):
     )
 
 
-@router.get(
-    "",
-    operation_id="list_receivers",
-    response_model=ReceiverList,
-    responses=as_files(),
-)
+@router.get("", operation_id="list_receivers", response_model=ReceiverList, responses=as_files())
 def list_receivers(
     key: ListingKey,
     conn: Reader,

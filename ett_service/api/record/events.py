@@ -102,6 +102,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         history=batch.history,
     )
     if batch.dropped:
+        request.state.own.count_drops(batch.dropped)
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender dropped events of its own.", extra=dropped)
     errors = [refusal_members(error) for error in verdicts.errors]

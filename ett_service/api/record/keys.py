@@ -65,10 +65,7 @@ class KeyList(Answer):
 
 
 @router.get(
-    "",
-    operation_id="list_keys",
-    response_model=KeyList,
-    responses=as_files((401, 403, 422, 503)),
+    "", operation_id="list_keys", response_model=KeyList, responses=as_files((401, 403, 422, 503))
 )
 def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> KeyList | Response:
     """List the keys: all of them with `admin`, those of the key's own project with `read`."""

@@ -112,10 +112,7 @@ class MarkerQuery:
 
 
 @router.get(
-    "",
-    operation_id="list_markers",
-    response_model=MarkerPage,
-    responses=as_files(paged=True),
+    "", operation_id="list_markers", response_model=MarkerPage, responses=as_files(paged=True)
 )
 def list_markers(
     query: Annotated[MarkerQuery, Depends()],

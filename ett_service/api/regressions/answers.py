@@ -113,7 +113,9 @@ class RegressionRow(ComputedAnswer):
         description="Of the values before and after.",
     )
     ratio: Finite = Field(
-        validation_alias=_finding("ratio"), description="After over before; null where before is 0."
+        validation_alias=_finding("ratio"),
+        description="After over before, estimated from all values of both sides: it is not the "
+        "quotient of the two medians. Null where before is 0.",
     )
     interval: Annotated[IntervalAnswer | None, Of(_interval)] = Field(
         description="95 % interval of the ratio."

@@ -107,7 +107,8 @@ class ComparedAnswer(ComputedAnswer):
         serialization_alias="with"
     )
     ratio: Annotated[Factor, _of_ranks("ratio")] = Field(
-        description="`with` over `base` (Hodges and Lehmann)."
+        description="`with` over `base`: the median of all pairs of values (Hodges and Lehmann), "
+        "not the quotient of the two medians, from which it may differ."
     )
     ratio_interval: BoundsAnswer | None = Field(validation_alias="ranked")
     worse_by: Factor = Field(description="The same, inverted where more is better.")
@@ -165,12 +166,7 @@ def _with(
     return job_set(with_, (with_from, with_to), "with")
 
 
-@router.get(
-    "",
-    operation_id="compare_jobs",
-    response_model=ComparisonAnswer,
-    responses=as_files(),
-)
+@router.get("", operation_id="compare_jobs", response_model=ComparisonAnswer, responses=as_files())
 def compare_jobs(
     conn: Reader,
     project_id: ProjectId,

@@ -110,12 +110,7 @@ class MuteQuery:
     cursor: pagination.Cursor = None
 
 
-@router.get(
-    "",
-    operation_id="list_mutes",
-    response_model=MutePage,
-    responses=as_files(paged=True),
-)
+@router.get("", operation_id="list_mutes", response_model=MutePage, responses=as_files(paged=True))
 def list_mutes(
     query: Annotated[MuteQuery, Depends()],
     conn: Reader,

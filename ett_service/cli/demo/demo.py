@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ett_service.cli.arguments import INSTANT
+from ett_service.cli.arguments import instant as rfc3339_instant
 from ett_service.cli.demo.server import LOG, DemoServer, Narrator, keep_alive, load, search, served
 from ett_service.cli.output import write_json, write_line
 from ett_service.cli.verb import Failure, Verb, add_json, now_us
@@ -46,6 +48,7 @@ class Demo:
         return {
             "url": self.server.url,
             "pages": self.server.link,
+            "key": self.server.key,
             "read_key": self.read_key,
             "write_key": self.write_key,
             "directory": str(self.server.folder),
@@ -63,7 +66,7 @@ def _options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=7, help="seed of the fleet (default 7)")
     parser.add_argument(
-        "--end", type=instant, metavar="RFC3339", help="end of the fleet (default now)"
+        "--end", type=instant, metavar="WHEN", help="end of the fleet (default now)"
     )
     parser.add_argument(
         "--directory", type=Path, help="keep the database and the truth there (default: neither)"
@@ -142,10 +145,10 @@ def _examples(demo: Demo) -> list[str]:
     return [
         f"pages     {demo.server.link}",
         f"address   {demo.server.url}/docs",
-        f"read key  {demo.read_key}",
+        f"key       {demo.server.key} (it may do everything: the demo serves this machine alone)",
         "",
         "Try, in another terminal:",
-        f"  export ETT_URL={demo.server.url} ETT_API_KEY={demo.read_key}",
+        f"  export ETT_URL={demo.server.url} ETT_API_KEY={demo.server.key}",
         "  ett fleet --by team",
         "  ett explain --by team",
         f"  ett job {newest}",
@@ -177,7 +180,10 @@ def number_of_days(text: str) -> int:
 
 def instant(text: str) -> int:
     """Read an instant, in microseconds since the Unix epoch."""
-    at = datetime.fromisoformat(text)
+    try:
+        at = datetime.fromisoformat(rfc3339_instant(text))
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
     if at.tzinfo is None:
         raise ArgumentTypeError("needs an offset, such as Z")
     if at.year < _FIRST_YEAR or at > datetime.now(UTC):

@@ -11,7 +11,8 @@ from ett_service.charts.units import count, duration, longer, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, conditions, minute, write_line
 from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.styles import difference, loss
+from ett_service.cli.tables import Answer, number, styled, text, write_table
 from ett_service.cli.verb import Failure, Verb
 
 
@@ -33,14 +34,14 @@ _EFFECTS = (
     number("n", "n_before"),
     number("after"),
     number("n", "n_after"),
-    number("difference"),
+    styled(number("difference"), difference),
     text("95% interval", "interval"),
 )
 _STEPS = (
     text("since", "from", minute),
     number("mean time to start", "mean_seconds", duration),
     number("n", "n", count),
-    number("step", "step_seconds", longer),
+    styled(number("step", "step_seconds", longer), loss),
     text("marker", _marker),
 )
 

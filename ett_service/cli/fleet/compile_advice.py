@@ -9,7 +9,15 @@ from ett_service.cli.arguments import by, scope, scope_query, server, window, wi
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, Column, number, text, write_pairs, write_table
+from ett_service.cli.tables import (
+    Answer,
+    Column,
+    number,
+    prose,
+    text,
+    write_pairs,
+    write_table,
+)
 from ett_service.cli.verb import Failure, Verb
 
 _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
@@ -32,8 +40,8 @@ _OTHERS = (
     text("kind"),
     number("recompiles", show=count),
     _SECONDS,
-    text("example"),
-    text("hint"),
+    prose("example"),
+    prose("hint"),
 )
 _COMPILES = (
     text("function"),

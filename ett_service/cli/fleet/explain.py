@@ -8,7 +8,8 @@ from ett_service.cli.arguments import by, scope, scope_query, server, when, wind
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.styles import gain
+from ett_service.cli.tables import Answer, number, spare, styled, text, write_table
 from ett_service.cli.verb import Verb
 
 _OWNER = "owner"
@@ -24,10 +25,10 @@ def _names(jobs: list[Answer]) -> str:
 
 _PART = (
     text("part"),
-    number("change", "points", _points),
+    styled(number("change", "points", _points), gain),
     number("before", "base", percent),
     number("now", "current", percent),
-    text("largest jobs", "jobs", _names),
+    spare(text("largest jobs", "jobs", _names)),
 )
 
 
@@ -60,10 +61,14 @@ def _write(answer: Answer, _args: Namespace) -> None:
     for side in (answer["base"], answer["current"]):
         write_line(
             f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
-            f"ETT {percent(side['ett_ratio'])}, {count(side['jobs'])} jobs"
+            f"ETT {percent(side['ett_ratio'] if side['seconds'] else None)}, "
+            f"{count(side['jobs'])} jobs"
         )
     if not answer["comparable"]:
-        write_line("One of the two windows has no time, so they cannot be compared.")
+        write_line(
+            "One of the two windows has no time, so they cannot be compared. --from and "
+            "--base-from choose others; `ett fleet --step 1w --from 28d` shows when jobs ran."
+        )
         return
     write_line(
         f"Change {_points(answer['change_points'])}: {_points(answer['mix_points'])} by mix, "

@@ -1,20 +1,21 @@
 """``ett fleet``: where the fleet's time goes, in all, by group, or over time."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
+from ett_service.cli.fleet.top import EMPTY, TOPS, top_question, write_top
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, fetch
-from ett_service.cli.tables import Answer, Column, cells, number, text, write_table
+from ett_service.cli.tables import Answer, Column, cells, number, spare, text, write_table
 from ett_service.cli.verb import Verb
 from ett_service.report.inputs import ett_ratio, lost_gpu_seconds
 
-_EMPTY = "No jobs in this window. `ett jobs` lists all jobs, and --from begins earlier."
+_ROUNDING = 1e-3  # weighted seconds: the sums of a fleet are rounded to microseconds
 
 
 def _cost(group: Answer) -> str:
@@ -24,20 +25,19 @@ def _cost(group: Answer) -> str:
 _NUMBERS = (
     number("jobs", "jobs", count),
     number("ETT%", ett_ratio, percent),
+    spare(number("slowed", "slowed_ratio", percent)),
     number("GPU-h", "gpu_seconds", gpu_hours),
     number("lost GPU-h", lost_gpu_seconds, gpu_hours),
-    number("start p50", "time_to_start.p50", duration),
-    number("recover p50", "time_to_recover.p50", duration),
     number("failures", "failures.total", count),
-    number("cost", _cost),
+    spare(number("start p50", "time_to_start.p50", duration)),
+    spare(number("recover p50", "time_to_recover.p50", duration)),
+    spare(number("cost", _cost)),
 )
 _RATIOS = (
-    text("ETT% by accelerators", "ett_ratio", percent),
-    text("by wall time", "ett_ratio_wall", percent),
-    text("median job", "ett_ratio_median_job", percent),
-    text("wasted", "wasted_ratio", percent),
-    text("jobs", "jobs", count),
-    text("attempts", "attempts", count),
+    text("weighted by", itemgetter(0)),
+    number("ETT%", itemgetter(1), percent),
+    number("WTT%", itemgetter(2), percent),
+    number("slowed", itemgetter(3), percent),
 )
 _SPREAD = (
     text("", "name"),
@@ -47,44 +47,70 @@ _SPREAD = (
 _OWNERS = (
     text("whose wait", itemgetter(0)),
     number("weighted h", itemgetter(1), gpu_hours),
-    number("starts and recoveries", itemgetter(2), duration),
-    number("queue", itemgetter(3), duration),
+    number("starts and recoveries, wall time", itemgetter(2), duration),
+    number("queue, wall time", itemgetter(3), duration),
 )
-_MEASURES = ("time_to_start", "time_to_recover", "checkpoint_blocking")
+_MEASURES = {
+    "time_to_start": "time to start",
+    "time_to_recover": "time to recover, where it resumed after a failure",
+    "checkpoint_blocking": "checkpoint blocking",
+}
 
 
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--step", choices=("1h", "1d", "1w"), help="show the numbers over time")
+    parser.add_argument(
+        "--top", choices=TOPS, help="rank jobs, causes of failures or releases by what they lost"
+    )
     parser.add_argument("--csv", action="store_true", help="print the server's CSV")
 
 
 def _fleet(args: Namespace) -> Any:
     """Return the answer, or the server's CSV."""
-    query = {**window_query(args), **scope_query(args), "group_by": args.by}
-    path = "/v1/fleet/series" if args.step else "/v1/fleet/summary"
-    query |= {"step": args.step} if args.step else {"sort": "lost"}
+    path, query = _question(args)
+    query |= {**window_query(args), **scope_query(args)}
     if args.csv:
         return fetch(args, path, {**query, "format": "csv"}).body.decode()
     return ask(args, path, query)
 
 
-def _write(answer: Any, args: Namespace) -> None:
+def _question(args: Namespace) -> tuple[str, dict[str, object]]:
+    if args.top:
+        return top_question(args)
     if args.step:
-        start = text("from (UTC)", "start", minute)
-        columns = (start, *group_columns(answer["group_by"]), *_NUMBERS)
-        write_table(columns, answer["points"])
+        return "/v1/fleet/series", {"group_by": args.by, "step": args.step}
+    return "/v1/fleet/summary", {"group_by": args.by, "sort": "lost"}
+
+
+def _write(answer: Any, args: Namespace) -> None:
+    if args.top:
+        write_top(answer, args.top)
+    elif args.step:
+        _write_series(answer)
     elif not answer["total"]["jobs"]:
-        write_line(_EMPTY)
+        write_line(EMPTY)
     else:
         _write_summary(answer)
+
+
+def _write_series(answer: Answer) -> None:
+    columns = (text("from (UTC)", _start), *group_columns(answer["group_by"]), *_NUMBERS)
+    write_table(columns, answer["points"])
+    if any(point["partial"] for point in answer["points"]):
+        write_line("(part): the window holds only a part of this step.")
+
+
+def _start(point: Answer) -> str:
+    return f"{minute(point['start'])}{' (part)' if point['partial'] else ''}"
 
 
 def _write_summary(answer: Answer) -> None:
     total, dimensions = answer["total"], answer["group_by"]
     write_line(_headline(total, answer))
+    write_line(_held(total))
     write_line()
     if not dimensions:
-        write_table(_RATIOS, [total])
+        _write_ratios(total)
         _write_categories(total)
         _write_owners(total)
         _write_failures(total)
@@ -94,6 +120,7 @@ def _write_summary(answer: Answer) -> None:
         sorted(answer["groups"], key=lost_gpu_seconds, reverse=True),
         last=("total", *[""] * (len(dimensions) - 1), *cells(_NUMBERS, total)),
     )
+    write_line("ETT% is a share of weighted hours, held or not; GPU-h are those held.")
     if answer["other_cohorts"]:
         others = count(answer["other_cohorts"])
         write_line(f"`(other)` sums up the {others} smallest cohorts.")
@@ -101,11 +128,32 @@ def _write_summary(answer: Answer) -> None:
 
 def _headline(total: Answer, answer: Answer) -> str:
     """Say in one line how the fleet did, and in which time."""
-    line = f"ETT {percent(ett_ratio(total))} of {gpu_hours(total['gpu_seconds'])} GPU-hours"
+    weighted = gpu_hours(total["weighted_seconds"])
+    line = f"ETT {percent(ett_ratio(total))} of {weighted} weighted hours"
     if total["target"] is not None:
         distance = total["target"]["distance"]
         line += f", {points(distance)} from the target {percent(total['target']['ett_ratio'])}"
     return f"{line}, {minute(answer['from'])} to {minute(answer['to'])} (UTC)"
+
+
+def _held(total: Answer) -> str:
+    """Say what weighted hours are, and how many of them were held."""
+    held, not_held = total["gpu_seconds"], total["weighted_seconds"] - total["gpu_seconds"]
+    return (
+        f"(E2E x accelerators: held for {gpu_hours(held)} GPU-hours, which cost; "
+        f"for {gpu_hours(not_held)} h the jobs waited without them)"
+    )
+
+
+def _write_ratios(total: Answer) -> None:
+    counts = f"{count(total['jobs'])} jobs, {count(total['attempts'])} attempts"
+    rows = (
+        ("accelerators", ett_ratio(total), None, total["slowed_ratio"]),
+        ("wall time", total["ett_ratio_wall"], total["wasted_ratio"], total["slowed_ratio_wall"]),
+        ("nothing: the median job", total["ett_ratio_median_job"], None, None),
+    )
+    write_table(_RATIOS, rows)
+    write_line(counts)
 
 
 def group_columns(dimensions: Sequence[str]) -> list[Column]:
@@ -123,23 +171,34 @@ def _value_of(dimension: str) -> Callable[[Answer], str]:
 
 
 def _write_categories(total: Answer) -> None:
+    """Write a row for each category, and one more for what of it no accelerators were held."""
     costs = total["cost"]["by_category"] or {}
-    currency = total["cost"]["currency"]
     whole = total["weighted_seconds"]
     columns = (
         text("category", itemgetter(0)),
-        number("share", itemgetter(1), percent),
-        number("GPU-h", itemgetter(2), gpu_hours),
-        number("cost", itemgetter(3), partial(money, currency=currency)),
+        number("weighted h", itemgetter(1), gpu_hours),
+        number("share", itemgetter(2), percent),
+        number("cost", itemgetter(3), partial(money, currency=total["cost"]["currency"])),
     )
     rows = [
-        (name, seconds / whole, total["gpu_categories"].get(name, 0.0), costs.get(name))
-        for name, seconds in total["weighted_categories"].items()
+        (name, seconds, seconds / whole, costs.get(name))
+        for name, seconds in total["gpu_categories"].items()
         if seconds
     ]
-    sums = ("all", 1.0 if whole else None, total["gpu_seconds"], total["cost"]["total"])
+    rows += [
+        (f"{name}, not held", seconds, seconds / whole, None) for name, seconds in _unheld(total)
+    ]
+    sums = ("all", whole, 1.0 if whole else None, total["cost"]["total"])
     write_line()
     write_table(columns, rows, last=cells(columns, sums))
+
+
+def _unheld(total: Answer) -> Iterator[tuple[str, float]]:
+    """Yield the weighted seconds of each category during which no accelerators were held."""
+    for name, seconds in total["weighted_categories"].items():
+        not_held = seconds - total["gpu_categories"].get(name, 0.0)
+        if not_held > _ROUNDING:
+            yield name, not_held
 
 
 def _write_owners(total: Answer) -> None:
@@ -159,7 +218,7 @@ def _write_failures(total: Answer) -> None:
     write_line()
     write_table(
         _SPREAD,
-        [{"name": name.replace("_", " "), **total[name]} for name in _MEASURES if total[name]],
+        [{"name": words, **total[name]} for name, words in _MEASURES.items() if total[name]],
     )
     write_line()
     write_line(
@@ -170,7 +229,8 @@ def _write_failures(total: Answer) -> None:
 
 
 VERB = Verb(
-    epilog="Examples: `ett fleet --by team`, `ett fleet --where model:llm-70b --step 1d`.",
+    epilog="Examples: `ett fleet --by team`, `ett fleet --where model:llm-70b --step 1d`, "
+    "`ett fleet --top causes --from 28d`.",
     options=(by, window, scope, _options, server),
     run=_fleet,
     write=_write,

@@ -8,7 +8,8 @@ from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, minute, write_line
 from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.tables import Answer, cells, number, text, write_table
+from ett_service.cli.styles import gain
+from ett_service.cli.tables import Answer, cells, number, spare, styled, text, write_table
 from ett_service.cli.verb import Verb
 
 _FORMS = (
@@ -29,17 +30,17 @@ def _what_if(args: Namespace) -> Any:
 def _write(answer: Answer, _args: Namespace) -> None:
     before = answer["before"]
     write_line(
-        f"ETT {percent(before['ett_ratio'])} of {amount(before['gpu_hours'])} GPU-hours, "
+        f"ETT {percent(before['ett_ratio'])}, {amount(before['gpu_hours'])} GPU-hours held, "
         f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)"
     )
     write_line()
     numbers = (
-        number("gain", "points", _points),
+        styled(number("gain", "points", _points), gain),
         number(f"{answer['confidence']:.0%} interval", "points_interval", _interval),
         number("ETT%", "ett_ratio", percent),
         number("GPU-h", "gpu_hours", amount),
         number("cost", "money", partial(money, currency=answer["currency"])),
-        number("jobs", "jobs", count),
+        spare(number("jobs", "jobs", count)),
     )
     gains = answer["gains"]
     together = ("all together", *cells(numbers, answer["together"])) if len(gains) > 1 else None

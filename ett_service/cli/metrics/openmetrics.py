@@ -5,8 +5,8 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from ett_service.aggregation.fold_job import fold_all
-from ett_service.cli.arguments import config, instant, output, seconds
-from ett_service.cli.local import opened_for_reading
+from ett_service.cli.arguments import INSTANT, config, instant, output, seconds
+from ett_service.cli.operations.local import opened_for_reading
 from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
 from ett_service.cli.verb import Failure, Verb, now_us
@@ -114,11 +114,9 @@ def _refuse_nothing(past: Past, scope: Scope, *, only_history: bool) -> None:
 
 def _at_us(text: str) -> int:
     try:
-        return parse_instant(instant(text).replace(" ", "T"))
+        return parse_instant(instant(text))
     except Fault:
-        raise ArgumentTypeError(
-            f"{text!r} is not an instant, such as 2026-03-01T00:00:00Z or 60d"
-        ) from None
+        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
 
 
 def _step_us(text: str) -> int:

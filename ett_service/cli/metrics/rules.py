@@ -5,11 +5,21 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from fractions import Fraction
 from pathlib import Path
 
+from ett_service.cli.arguments import config
+from ett_service.cli.local import loaded
 from ett_service.cli.output import write_line
 from ett_service.cli.tables import Column, text, write_table
 from ett_service.cli.verb import Verb
 from ett_service.metrics.rules.files import files, one_file, prometheus_rule
-from ett_service.metrics.rules.rule import BUDGET_DAYS, Burn, Links, Objective, decimal, percent
+from ett_service.metrics.rules.rule import (
+    BUDGET_DAYS,
+    COMPOSE,
+    Burn,
+    Links,
+    Objective,
+    decimal,
+    percent,
+)
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -28,19 +38,20 @@ def _options(parser: ArgumentParser) -> None:
             metavar="X",
             help=f"burn rate of the budget that is worth a {severity} (default {default})",
         )
-    defaults = Links()
     parser.add_argument(
         "--runbook-url",
-        default=defaults.runbooks,
         metavar="URL",
-        help=f"address of docs/runbooks (default {defaults.runbooks})",
+        help="address of the runbooks that alerts link to (default: the service's own, under the "
+        f"setting public_url; without it they have no link). With compose: {COMPOSE.runbooks}",
     )
     parser.add_argument(
         "--dashboard-url",
-        default=defaults.dashboards,
+        default="",
         metavar="URL",
-        help=f"address of Grafana (default {defaults.dashboards})",
+        help="address of Grafana that alerts link to (default: they have no link). With compose: "
+        f"{COMPOSE.dashboards}",
     )
+    config(parser)
     written = parser.add_mutually_exclusive_group()
     written.add_argument(
         "--output", type=Path, metavar="DIR", help="write files there (default: print all rules)"
@@ -53,7 +64,11 @@ def _options(parser: ArgumentParser) -> None:
 def _rules(args: Namespace) -> str | None:
     """Return the rules; with a folder, write them there and print when the budget alerts fire."""
     objective = Objective(args.target, args.fast_factor, args.slow_factor)
-    links = Links(args.runbook_url, args.dashboard_url)
+    runbooks = args.runbook_url
+    if runbooks is None:
+        public = loaded(args).settings.public_url.rstrip("/")
+        runbooks = public and f"{public}/docs/runbooks"
+    links = Links(runbooks, args.dashboard_url)
     if args.output is None:
         form = prometheus_rule if args.kubernetes else one_file
         return form(objective, links)

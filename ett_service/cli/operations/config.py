@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ett_service.cli.arguments import config
-from ett_service.cli.local import loaded
+from ett_service.cli.operations.local import loaded
 from ett_service.cli.output import write_line
-from ett_service.cli.tables import text, write_table
+from ett_service.cli.tables import identifier, prose, text, write_table
 from ett_service.cli.verb import Verb
 from ett_service.logs import redact
 
-_COLUMNS = (text("setting"), text("value"), text("from", "source"))
+_COLUMNS = (identifier("setting"), prose("value"), text("from", "source"))
 
 
 def _settings(args: Namespace) -> Mapping[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
 from ett_service.cli.arguments import config, whole
-from ett_service.cli.local import loaded, opened_for_reading
+from ett_service.cli.operations.local import loaded, opened_for_reading
 from ett_service.cli.output import or_dash, write_line
 from ett_service.cli.progress import bar, counted
-from ett_service.cli.tables import text, write_table
+from ett_service.cli.tables import identifier, prose, text, write_table
 from ett_service.cli.verb import Exit, Verb, now_us
 from ett_service.logs import redact
 from ett_service.storage.engine.migrate import migrate
@@ -67,10 +67,10 @@ class _Comparison:
 
 _DIFFERENCES = (
     text("project", lambda row: row.project_id),
-    text("job", lambda row: or_dash(row.job)),
+    identifier("job", lambda row: or_dash(row.job)),
     text("what", lambda row: row.what),
-    text("stored", lambda row: row.stored),
-    text("recomputed", lambda row: row.recomputed),
+    prose("stored", lambda row: row.stored),
+    prose("recomputed", lambda row: row.recomputed),
 )
 
 

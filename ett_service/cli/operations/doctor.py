@@ -4,17 +4,20 @@ These checks work on any machine, a trainer's included: on the standard library 
 """
 
 import importlib
+import json
 import os
 import platform
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum, auto
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ett_service.cli.arguments import DEFAULT_URL, config, server
+from ett_service.cli.arguments import DEFAULT_URL, config, names_settings, server
 from ett_service.cli.verb import Exit, Verb
 from ett_service.client.sending.backlog import adopted, spools
 from ett_service.client.sending.spool import default_root
@@ -24,6 +27,7 @@ _TIMEOUT_S = 5.0
 _NO_KEY = 401
 _FORBIDDEN = 403
 _OLDEST_TORCH = (2, 6)
+_MOST_SKEW_S = 5
 
 
 class Status(StrEnum):
@@ -64,11 +68,35 @@ def server_and_key(args: Namespace) -> Iterator[Finding]:
         yield Finding("server", status, str(error), todo)
         return
     if ready.status == 200:  # noqa: PLR2004 -- HTTP's word for well
-        yield Finding("server", Status.OK, f"{url} is ready")
+        yield Finding("server", Status.OK, f"{url} is ready{_waiting(ready)}")
     else:
         todo = f"{url}/readyz names the part that is not ready."
         yield Finding("server", Status.FAIL, f"{url} answers {ready.status}", todo)
     yield _key(url, args.key)
+    yield from _clock(ready)
+
+
+def _waiting(ready: Response) -> str:
+    try:
+        jobs = json.loads(ready.body)["waiting_jobs"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return f"; jobs not folded in yet: {jobs}" if jobs else ""
+
+
+def _clock(ready: Response) -> Iterator[Finding]:
+    """Compare clocks, to the second, as far as the server names its own."""
+    try:
+        there = parsedate_to_datetime(ready.headers["date"])
+    except (KeyError, ValueError):
+        return
+    ahead_s = round((datetime.now(UTC) - there).total_seconds())
+    if abs(ahead_s) <= _MOST_SKEW_S:
+        yield Finding("clock", Status.OK, "within seconds of the server's")
+    else:
+        side = "ahead of" if ahead_s > 0 else "behind"
+        todo = "Set it, such as by NTP. The server corrects events by it, and flags them."
+        yield Finding("clock", Status.WARN, f"{abs(ahead_s)} s {side} the server's", todo)
 
 
 def _key(url: str, key: str | None) -> Finding:
@@ -138,11 +166,14 @@ EVERYWHERE: tuple[Check, ...] = (python, server_and_key, torch, spool)
 
 
 def _findings(args: Namespace) -> list[Finding]:
-    return [finding for check in (*EVERYWHERE, *_of_the_server()) for finding in check(args)]
+    return [finding for check in (*EVERYWHERE, *_of_the_server(args)) for finding in check(args)]
 
 
-def _of_the_server() -> tuple[Check, ...]:
-    """Import the other checks, which a trainer's image has no packages for."""
+def _of_the_server(args: Namespace) -> tuple[Check, ...]:
+    """Import the checks of this machine's settings and database, where a server may run here."""
+    if args.url and not names_settings(args):
+        elsewhere = "those of the server; this machine names a server and no settings"
+        return (lambda _: iter((Finding("settings", Status.OK, elsewhere),)),)
     try:
         module = importlib.import_module("ett_service.cli.operations.server_checks")
     except ModuleNotFoundError as error:

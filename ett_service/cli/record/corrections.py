@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.cli.arguments import WHY, named, project, server
+from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when
 from ett_service.cli.output import author, minute, or_dash, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
-from ett_service.cli.tables import Answer, text, write_rows, write_table
+from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows, write_table
 from ett_service.cli.verb import Exit, Verb, act
 from ett_service.core.words import Cause, Origin
 
-_INSTANT = "(RFC 3339 with an offset)"
 _JOB = named("job", "the job's name")
 _SHARED = (project, server)
 
@@ -52,8 +51,8 @@ def _write_verdict(verdict: Answer | None, args: Namespace) -> None:
 
 
 def _exclude_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--from", help=f"begin of the window {_INSTANT}; default: the job's")
-    parser.add_argument("--to", help=f"end of the window {_INSTANT}; default: the job's")
+    when(parser, "--from", "from", f"begin of the window: {INSTANT} (default: the job's)")
+    when(parser, "--to", "to", "end of the window (default: the job's)")
     parser.add_argument(
         "--window",
         action="append",
@@ -69,7 +68,7 @@ def _window(text: str) -> dict[str, str | None]:
     begin, slash, end = text.partition("/")
     if not slash:
         raise ArgumentTypeError(f"{text!r} is not FROM/TO")
-    return {"from": begin or None, "to": end or None}
+    return {"from": instant(begin) if begin else None, "to": instant(end) if end else None}
 
 
 def _exclude(args: Namespace) -> Any:
@@ -107,9 +106,9 @@ _CORRECTIONS = (
     text("of", _subject),
     text("made (UTC)", "made_at", minute),
     text("by", partial(author, member="made_by")),
-    text("taken back (UTC)", "taken_back_at", minute),
-    text("by", partial(author, member="taken_back_by"), or_dash),
-    text("why"),
+    spare(text("taken back (UTC)", "taken_back_at", minute)),
+    spare(text("by", partial(author, member="taken_back_by"), or_dash)),
+    prose("why"),
 )
 
 
@@ -137,7 +136,7 @@ def _deletion(args: Namespace, job: str, dry_run: str | None = None) -> Any:
     return ask(args, place("/v1/jobs/{}", job), query, method="DELETE")
 
 
-_DELETIONS = (text("job"), text("events"), text("attempts"), text("corrections"))
+_DELETIONS = (identifier("job"), text("events"), text("attempts"), text("corrections"))
 
 
 def _write_deletions(deletions: list[Any], _args: Namespace) -> None:

@@ -1,7 +1,8 @@
 """``ett keys``: who may do what in which project.
 
-It opens the database itself, so that the first key needs none. Where a server holds the file,
-``--url`` asks the server instead, with a key of scope ``admin``.
+Where ``--url`` or ``ETT_URL`` names a server, it asks that one, with a key of scope ``admin``.
+Else, and where settings of this machine are named beside ``ETT_URL``, it opens the database itself,
+so that the first key needs none.
 """
 
 import os
@@ -12,11 +13,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from ett_service.cli.arguments import config, named
-from ett_service.cli.local import loaded, opened_for_reading
+from ett_service.cli.arguments import config, named, names_settings
+from ett_service.cli.operations.local import loaded, opened_for_reading
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, place
-from ett_service.cli.tables import text, write_table
+from ett_service.cli.tables import identifier, spare, text, write_table
 from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StoreInUse
@@ -26,22 +27,33 @@ from ett_service.storage.record.keys import SCOPES, create_key, list_keys, revok
 T = TypeVar("T")
 
 _COLUMNS = (
-    text("prefix"),
+    identifier("prefix"),
     text("project"),
     text("name"),
     text("scopes", "scopes", " ".join),
-    text("created (UTC)", "created_at", minute),
-    text("revoked (UTC)", "revoked_at", minute),
+    spare(text("created (UTC)", "created_at", minute)),
+    spare(text("revoked (UTC)", "revoked_at", minute)),
 )
 
 
 def _server(parser: ArgumentParser) -> None:
-    parser.add_argument("--url", help="ask this server instead of opening the database")
+    parser.add_argument(
+        "--url",
+        help="ask this server instead of opening the database (default: ETT_URL, unless "
+        "--config, ETT_CONFIG, ETT_DATABASE_URL or ett.toml name settings of this machine)",
+    )
     parser.add_argument(
         "--key",
         default=os.environ.get("ETT_API_KEY") or None,
         help="key of scope admin for that server (ETT_API_KEY)",
     )
+
+
+def _asks_server(args: Namespace) -> bool:
+    """Say whether a server is named, and put its address where requests look for it."""
+    if not args.url and not names_settings(args):
+        args.url = os.environ.get("ETT_URL")
+    return bool(args.url)
 
 
 def _create_options(parser: ArgumentParser) -> None:
@@ -58,7 +70,7 @@ def _create_options(parser: ArgumentParser) -> None:
 
 def _create(args: Namespace) -> Mapping[str, Any]:
     body = {"project": args.project, "name": args.name, "scopes": sorted(set(args.scope))}
-    if args.url:
+    if _asks_server(args):
         key = ask(args, "/v1/keys", method="POST", body=body)["key"]
     else:
         key = _write(args, lambda conn: create_key(conn, **body, now_us=now_us()))
@@ -70,7 +82,7 @@ def _write_created(created: Any, _args: Namespace) -> None:
 
 
 def _list(args: Namespace) -> Any:
-    if args.url:
+    if _asks_server(args):
         return ask(args, "/v1/keys")["keys"]
     with opened_for_reading(args) as (_, store), store.reading() as conn:
         keys = list_keys(conn)
@@ -92,7 +104,7 @@ def _write_list(keys: Any, _args: Namespace) -> None:
 
 
 def _revoke(args: Namespace) -> Any:
-    if args.url:
+    if _asks_server(args):
         ask(args, place("/v1/keys/{}", args.prefix), method="DELETE")
     elif not _write(args, lambda conn: revoke_key(conn, args.prefix, now_us())):
         raise Failure(

@@ -3,10 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ett_service.cli.arguments import ID, named, pair, project, server
+from ett_service.cli.arguments import ID, INSTANT, named, pair, project, server, when
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, listed, of_project, place
-from ett_service.cli.tables import text, write_rows
+from ett_service.cli.tables import identifier, spare, text, write_rows
 from ett_service.cli.verb import Verb, act, now_us
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import rfc3339
@@ -16,20 +16,20 @@ _SHARED = (project, server)
 _FILTERS = ("from", "to", "kind", "q", "label")
 
 _COLUMNS = (
-    text("id"),
+    identifier("id"),
     text("at (UTC)", "at", minute),
-    text("end (UTC)", "end", minute),
     text("kind"),
-    text("labels", "labels", lambda labels: or_dash(conditions(labels))),
     text("title"),
+    spare(text("labels", "labels", lambda labels: or_dash(conditions(labels)))),
+    spare(text("end (UTC)", "end", minute)),
 )
 
 
 def _add_options(parser: ArgumentParser) -> None:
     parser.add_argument("title", help="what was done, in a few words")
     parser.add_argument("--kind", choices=_KINDS, required=True)
-    parser.add_argument("--at", help="begin (RFC 3339 with an offset); default: now")
-    parser.add_argument("--end", help="end, of what took time")
+    when(parser, "--at", "at", f"begin: {INSTANT} (default: now)")
+    when(parser, "--end", "end", "end, of what took time")
     parser.add_argument(
         "--label", action="append", type=pair, default=[], metavar="NAME:VALUE", dest="labels"
     )
@@ -53,8 +53,8 @@ def _write_added(marker: Any, _args: Namespace) -> None:
 
 
 def _list_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--from", help="only those that end at or after this instant (RFC 3339)")
-    parser.add_argument("--to", help="only those that begin before this instant (RFC 3339)")
+    when(parser, "--from", "from", f"only those that end at or after: {INSTANT}")
+    when(parser, "--to", "to", "only those that begin before")
     parser.add_argument("--kind", choices=_KINDS)
     parser.add_argument("--q", help="only with this text in the title")
     parser.add_argument("--label", action="append", metavar="NAME:VALUE")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from ett_service.cli.verb import now_us
-from ett_service.importers.files import Unreadable, files_under, pieces_of
+from ett_service.importers.files import Unreadable, files_under, opened, pieces_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent, distinct
 from ett_service.ingest.decode import decode, inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
@@ -92,13 +92,13 @@ def _lines(path: Path) -> Iterator[_Message]:
 
 
 def _whole(path: Path) -> bytes | None:
-    with _opened(path) as file:
+    with _unpacked(path) as file:
         body = file.read(_MOST_BYTES + 1)
     return body if len(body) <= _MOST_BYTES else None
 
 
-def _opened(path: Path) -> BinaryIO:
-    file = path.open("rb")
+def _unpacked(path: Path) -> BinaryIO:
+    file = opened(path)
     if file.peek(2)[:2] == _GZIP:
         file.close()
         raise Unreadable("a binary file inside gzip: unpack it first")
@@ -107,12 +107,12 @@ def _opened(path: Path) -> BinaryIO:
 
 def _framed(path: Path) -> Iterator[_Message]:
     number = 0
-    with _opened(path) as file:
+    with _unpacked(path) as file:
         while prefix := file.read(_PREFIX):
             number += 1
             length = int.from_bytes(prefix, "big")
             body = file.read(length) if length <= _MOST_BYTES else b""
-            if len(prefix) < _PREFIX or len(body) < length:
+            if not length or len(prefix) < _PREFIX or len(body) < length:
                 yield _Message(number, None)
                 return
             yield _Message(number, body)

@@ -11,7 +11,16 @@ from ett_service.charts.units import NONE, count, percent, value
 from ett_service.cli.arguments import project, server, when
 from ett_service.cli.output import write_line
 from ett_service.cli.remote import PATIENT_S, ask, of_project
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.styles import outcome
+from ett_service.cli.tables import (
+    Answer,
+    identifier,
+    number,
+    spare,
+    styled,
+    text,
+    write_table,
+)
 from ett_service.cli.verb import Exit, Verb
 
 _SETS = {"base": "the baseline", "with": "what is compared with it"}
@@ -40,16 +49,23 @@ def _p(corrected: float | None) -> str:
 
 
 _FIGURES = (
-    text("figure"),
-    number("base", _level("base")),
-    number("n", "base.n", count),
-    number("with", _level("with")),
-    number("n", "with.n", count),
+    identifier("figure"),
+    text("base", _level("base")),
+    spare(number("n", "base.n", count)),
+    text("with", _level("with")),
+    spare(number("n", "with.n", count)),
     number("factor", "ratio", _factor_shown),
     text("95% interval", "ratio_interval", _interval),
-    number("p", "p_corrected", _p),
-    number("detectable", "smallest_ratio", _factor_shown),
-    text("outcome", "outcome", lambda outcome: outcome.replace("_", " ")),
+    spare(number("p", "p_corrected", _p)),
+    spare(number("detectable", "smallest_ratio", _factor_shown)),
+    styled(text("outcome", "outcome", lambda figure: figure.replace("_", " ")), outcome),
+)
+
+
+_FACTOR_NOTE = (
+    "base and with are medians. The factor is the median of `with` over `base` among all pairs of "
+    "values (Hodges and Lehmann), so that it may differ from the quotient of the medians, and near "
+    "1 in direction, too: look at its interval."
 )
 
 
@@ -162,6 +178,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         write_line(f"{name}  {_set(answer[name])}")
     write_line()
     write_table(_FIGURES, answer["compared"])
+    write_line(_FACTOR_NOTE)
     if answer["start_shares"]:
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in answer["start_shares"].items()

@@ -7,11 +7,20 @@ from sqlalchemy import Connection
 
 from ett_service.app import detection_plan
 from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
-from ett_service.cli.arguments import config, instant
-from ett_service.cli.local import opened_for_reading
+from ett_service.cli.arguments import INSTANT, config, instant
+from ett_service.cli.operations.local import opened_for_reading
 from ett_service.cli.output import NONE, minute, write_line
 from ett_service.cli.regressions.detect_answer import Members, answer_of
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.styles import outcome
+from ett_service.cli.tables import (
+    Answer,
+    identifier,
+    number,
+    spare,
+    styled,
+    text,
+    write_table,
+)
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
@@ -52,22 +61,22 @@ def _detectable(row: Answer) -> str:
 
 
 _FINDINGS = (
-    text("state"),
+    styled(text("state"), outcome),
     text("what", subject),
     text("of", "cohort", cohort),
     number("factor", "ratio", factor),
     text("95% interval", "interval", _interval),
-    text("median", level_change),
-    number("n", _sizes),
-    *(text(when, f"{when}_at", _minute) for when in _STEPS),
-    text("severity"),
+    spare(identifier("median", level_change)),
+    spare(number("n", _sizes)),
+    *(spare(text(when, f"{when}_at", _minute)) for when in _STEPS),
+    styled(text("severity"), outcome),
 )
 _OPEN_PHASES = (
     text("phase"),
     text("of", "cohort", cohort),
     number("open for", "seconds", duration),
     number("99% take", "p99_seconds", duration),
-    text("job"),
+    identifier("job"),
     number("attempt", "number"),
     text("stuck", "stuck", lambda stuck: "yes" if stuck else ""),
 )
@@ -141,16 +150,13 @@ def _write_power(answer: Answer, *, listed: bool) -> None:
 MOST_RUNS = 400
 """So many days are replayed at most."""
 
-_WHEN = "a day (2026-03-01), an RFC 3339 instant with an offset, or how long ago: 12h, 7d, 4w"
-_DAY_LENGTH = len("2026-03-01")
-
 
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--at",
         type=_at_us,
         metavar="WHEN",
-        help=f"{_WHEN}; the run sees what was over by then (default: the last run that was due)",
+        help=f"{INSTANT}; the run sees what was over by then (default: the last run that was due)",
     )
     parser.add_argument(
         "--from",
@@ -198,9 +204,9 @@ def _write(answer: Members, args: Namespace) -> None:
 
 def _at_us(text: str) -> int:
     try:
-        return parse_instant(instant(f"{text}T00:00:00Z" if len(text) == _DAY_LENGTH else text))
-    except (Fault, ArgumentTypeError):
-        raise ArgumentTypeError(f"{text!r} is not {_WHEN}") from None
+        return parse_instant(instant(text))
+    except Fault:
+        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
 
 
 def _runs(args: Namespace, settings: Settings) -> list[int]:

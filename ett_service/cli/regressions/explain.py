@@ -20,7 +20,7 @@ from ett_service.charts.units import (
 from ett_service.cli.arguments import ID, named, project, server
 from ett_service.cli.output import NONE, author, minute, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, text, write_table
+from ett_service.cli.tables import Answer, number, prose, text, write_table
 from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
@@ -59,8 +59,22 @@ _HISTORY = (
     text("at (UTC)", "at", minute),
     text("what"),
     text("by", partial(author, member="by")),
-    text("why"),
+    prose("why"),
 )
+
+
+_FACTOR_NOTE = (
+    "The factor is estimated from all values of both sides, and the medians are one value of each: "
+    "near 1 they may move in opposite directions. The interval of the factor decides."
+)
+
+
+def _differ(finding: Answer) -> bool:
+    """Return whether the factor and the medians point to different sides."""
+    before, after = finding["before"]["median"], finding["after"]["median"]
+    if finding["ratio"] is None or before is None or after is None:
+        return False
+    return bool((after - before) * (finding["ratio"] - 1) < 0)
 
 
 def _explain(args: Namespace) -> Any:
@@ -76,6 +90,9 @@ def _write(finding: Answer, _args: Namespace) -> None:
     write_line(f"costs {cost(finding['impact'])}")
     write_line()
     _write_sides(finding)
+    if _differ(finding):
+        write_line(_FACTOR_NOTE)
+        write_line()
     write_table(_GATES, finding["gates"])
     _write_power(finding["power"])
     _write_attribution(finding["attribution"])

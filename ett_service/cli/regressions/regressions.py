@@ -7,12 +7,21 @@ from enum import StrEnum
 from typing import Any
 
 from ett_service.charts.units import amount, cohort, count, duration, factor, level_change, subject
-from ett_service.cli.arguments import instant as rfc3339
-from ett_service.cli.arguments import project, server, whole
+from ett_service.cli.arguments import INSTANT, project, server, when, whole
 from ett_service.cli.output import minute, or_dash, write_line
 from ett_service.cli.regressions import compare, explain, triage
 from ett_service.cli.remote import listed, of_project, pages
-from ett_service.cli.tables import Answer, number, text, write_rows, write_table
+from ett_service.cli.styles import outcome
+from ett_service.cli.tables import (
+    Answer,
+    identifier,
+    number,
+    spare,
+    styled,
+    text,
+    write_rows,
+    write_table,
+)
 from ett_service.cli.verb import Exit, Verb, act
 from ett_service.core.regressions.finding import Metric, State, Verdict
 
@@ -31,17 +40,17 @@ def _state(finding: Answer) -> str:
 
 
 _FINDINGS = (
-    text("id"),
-    text("verdict"),
-    text("state", _state),
-    text("severity"),
+    identifier("id"),
+    spare(styled(text("state", _state), outcome)),
     text("what", subject),
     text("cohort", "cohort", cohort),
-    text("before -> after", level_change),
     number("ratio", "ratio", factor),
-    number("GPU-h a week", "impact.gpu_hours_per_week", amount),
-    text("since (UTC)", "onset_at", minute),
-    text("triage", "triage", or_dash),
+    spare(text("since (UTC)", "onset_at", minute)),
+    spare(number("GPU-h a week", "impact.gpu_hours_per_week", amount)),
+    spare(identifier("before -> after", level_change)),
+    spare(styled(text("severity"), outcome)),
+    spare(styled(text("verdict"), outcome)),
+    spare(text("triage", "triage", or_dash)),
 )
 
 
@@ -75,8 +84,8 @@ def _list_options(parser: ArgumentParser) -> None:
         metavar="DIMENSION:VALUE",
         help="only of cohorts with this value, such as model:llm-70b",
     )
-    parser.add_argument("--from", type=rfc3339, help="only those not resolved before this instant")
-    parser.add_argument("--to", type=rfc3339, help="only those with an onset before this instant")
+    when(parser, "--from", "from", f"only those not resolved before: {INSTANT}")
+    when(parser, "--to", "to", "only those with an onset before")
     parser.add_argument(
         "--sort", help="member to sort by; `-` in front: largest first (default -pending_at)"
     )

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any
 
 from ett_service.charts.units import cohort
-from ett_service.cli.arguments import ID, WHY, named, pair, project, seconds, server
+from ett_service.cli.arguments import ID, WHY, instant, named, pair, project, seconds, server
 from ett_service.cli.output import author, minute, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
-from ett_service.cli.tables import Answer, text, write_rows
+from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows
 from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import Triage
@@ -19,13 +19,13 @@ _SHARED = (project, server)
 _FINDING = named("id", ID)
 
 _COLUMNS = (
-    text("id"),
+    identifier("id"),
     text("cohort", "cohort", cohort),
     text("phase", "phase", lambda phase: phase or "(all)"),
-    text("from (UTC)", "from", minute),
+    spare(text("from (UTC)", "from", minute)),
     text("until (UTC)", "until", minute),
-    text("by", partial(author, member="made_by")),
-    text("why"),
+    spare(text("by", partial(author, member="made_by"))),
+    prose("why"),
 )
 
 
@@ -83,7 +83,9 @@ def _mute_options(parser: ArgumentParser) -> None:
     parser.add_argument("--phase", help="only this phase")
     parser.add_argument("--all", action="store_true", help="instead: the whole project")
     ends = parser.add_mutually_exclusive_group(required=True)
-    ends.add_argument("--until", help="end, RFC 3339 with an offset, up to a year ahead")
+    ends.add_argument(
+        "--until", type=instant, metavar="WHEN", help="end, up to a year ahead, such as 2026-12-24"
+    )
     ends.add_argument("--for", type=seconds, dest="length", help="how long: 90m, 6h, 3d")
 
 

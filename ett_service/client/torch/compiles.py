@@ -122,7 +122,7 @@ def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> No
 def graph_facts() -> dict[str, object]:
     """Count the graphs that dynamo has made, and why it broke off others; empty if nothing.
 
-    No graph at all says that what was compiled runs as it would without.
+    No graph at all says that what was passed to ``torch.compile`` runs eagerly.
     """
     utils = sys.modules.get("torch._dynamo.utils")
     if utils is None or not _windows:
@@ -138,7 +138,7 @@ def final_facts() -> dict[str, object]:
     """Return the same when training ends, and warn of what the user cannot have meant."""
     facts = graph_facts()
     if facts.get("graphs") == 0:
-        warn_once("torch.compile has made no graph: what it compiled runs as it would without")
+        warn_once("torch.compile captured no graph, so the model runs eagerly, as without it")
     return facts | (disagreement(_spent_us[0] / 1e6) if facts else {})
 
 

@@ -9,18 +9,18 @@ is in microseconds.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ett_service.core.fleet.contribution import instant_amounts
-from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, owned_time
+from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, last_at, owned_time
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US, FAILURE, PHASE, SAVE_BOUNDS_US
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Share
-from ett_service.core.words import CATEGORIES_OF, Category, Outcome, Phase
+from ett_service.core.words import CATEGORIES_OF, Category, HookState, Outcome, Phase
 
 PHASES: tuple[str, ...] = (
     *(phase.value for phase in Phase if phase is not Phase.QUEUED),
@@ -36,6 +36,20 @@ DEDUCTIONS: tuple[tuple[str, str], ...] = (
 )
 """From which phase later facts move seconds to which category."""
 
+_BROKEN = {"missing_hook": HookState.MISSING, "failed_hook": HookState.ERROR}
+_COUNTED_GAPS = {
+    "unreported_restart": "unreported_restarts",
+    "restart_counts_disagree": "restart_counts_disagree",
+    "steps_went_back": "steps_went_back",
+    "clock": "clock_flags",
+    "end_without_begin": "ends_without_begin",
+    "clamped_span": "clamped_spans",
+}
+"""Kinds of gaps that something has to be mended for, and how a job's quality counts them all."""
+
+GAPS: tuple[str, ...] = (*_BROKEN, *_COUNTED_GAPS)
+"""Values of the label ``kind``: attempts with a broken hook, and what senders did not report."""
+
 BOUNDS_US: Mapping[str, tuple[int, ...]] = {
     "time_to_start_seconds": DURATION_BOUNDS_US,
     "time_to_recover_seconds": DURATION_BOUNDS_US,
@@ -44,7 +58,7 @@ BOUNDS_US: Mapping[str, tuple[int, ...]] = {
 }
 """Upper bounds by histogram; one more bucket holds what is longer than the last."""
 
-OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds"})
+OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds", "reporting_gaps"})
 """Families without the label ``cohort``."""
 
 _TIMES = {
@@ -120,8 +134,8 @@ def job_counters(ledger: JobLedger) -> JobCounters:
             weighted_us = attempt.silent_tail_us * frame.weights[attempt.number]
             sums[f"deducted_weighted_seconds:{_SILENT}"] -= weighted_us
     sums[_BETWEEN_RUNS] += ledger.between_runs_us
-    for _, key, us in _speeds(ledger):
-        sums[key] += us
+    for _, key, amount in _amounts(ledger):
+        sums[key] += amount
     for change in counter_changes(ledger):
         sums[change.key] += 1
         if change.seen is not None:
@@ -190,6 +204,32 @@ def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
             yield CounterChange(at, f"failures:{name.removeprefix(FAILURE)}")
         elif (bucketed := _histogram(name)) and (number, bucketed[1]) != goes_on:
             yield _in_bucket(*bucketed, Seen(at, us, number))
+
+
+def _amounts(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
+    """Yield instant, key and amount of what belongs to an instant and fills no bucket."""
+    yield from _speeds(ledger)
+    for at, kind, count in _gaps(ledger):
+        yield at, f"reporting_gaps:{kind}", count
+
+
+def _gaps(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
+    """Yield instant, kind and number of what was not reported.
+
+    Gaps that the ledger does not list one by one, or that have no instant, lie where the job ends.
+    """
+    for attempt in ledger.attempts:
+        states = {*attempt.hooks.values()}
+        for kind, state in _BROKEN.items():
+            if state in states:
+                yield attempt.started_at, kind, 1
+    listed: Counter[str] = Counter()
+    for gap in ledger.quality.gaps:
+        if gap.kind in _COUNTED_GAPS and gap.start_at is not None:
+            listed[gap.kind] += 1
+            yield gap.start_at, gap.kind, 1
+    for kind, name in _COUNTED_GAPS.items():
+        yield last_at(ledger), kind, getattr(ledger.quality, name) - listed[kind]
 
 
 def _speeds(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
@@ -283,9 +323,9 @@ def _add_changes(moves: _OpenMoves, ledger: JobLedger, frame: Frame, steps: Step
     for run in ledger.runs:
         if run.idle_before_us and run.sign_at < steps.last_at and not frame.excluded(run.sign_at):
             moves[_BETWEEN_RUNS][steps.after(run.sign_at)] += run.idle_before_us
-    for at, key, us in _speeds(ledger):
-        if us and at < steps.last_at and not frame.excluded(at):
-            moves[key][steps.after(at)] += us
+    for at, key, amount in _amounts(ledger):
+        if amount and at < steps.last_at and not frame.excluded(at):
+            moves[key][steps.after(at)] += amount
     for change in counter_changes(ledger):
         if change.at_us >= steps.last_at or frame.excluded(change.at_us):
             continue

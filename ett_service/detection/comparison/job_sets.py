@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -16,7 +16,7 @@ from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
-from ett_service.detection.sample import completed
+from ett_service.detection.sample import Completed, completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
@@ -101,6 +101,7 @@ TIME_TO_START = "time_to_start"
 ATTEMPT_START = "attempt_start"
 ETT_RATIO = "ett_ratio"
 FAILURE_RATE = "failures_per_gpu_hour"
+STEP_TIME = "step_time"
 STAGE_OF = "/"
 """The separator of a phase and its stage."""
 
@@ -112,6 +113,9 @@ _METRICS = {
 }
 _FEW_JOBS = 2
 _UNATTRIBUTED = Category.UNATTRIBUTED.value
+
+Setting: TypeAlias = tuple[int, int]
+"""Accelerators and tokens a step, each 0 where unknown: only steps of one setting are alike."""
 
 
 @dataclass(slots=True)
@@ -184,7 +188,7 @@ def measured(
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Attempts with excluded time do not count, nor step times: sets may differ in tokens a step.
+    Attempts with excluded time do not count.
     """
     span = (min(each.begins_us for each in sets), now_us)
     jobs = {
@@ -204,15 +208,10 @@ def measured(
         if place is not None:
             _count(figures[place], attempt, jobs[attempt.job])
     _count_labels(conn, project_id, figures, attempts, chosen)
-    several: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for value in completed(conn, project_id, span, jobs, attempts, jobs):
-        counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
-        if counts and value.of_steps is None and chosen[value.attempt] is not None:
-            several[value.attempt, _name(value.subject)].append(value.us)
-    for (of_attempt, name), us in several.items():
-        place = chosen[of_attempt]
-        if place is not None:
-            figures[place].durations_us[name].append(round(median(us)))
+    values = completed(conn, project_id, span, jobs, attempts, jobs)
+    in_sets = [value for value in values if chosen[value.attempt] is not None]
+    _add_durations(figures, in_sets, chosen)
+    _add_step_times(figures, in_sets, attempts, chosen)
     _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span, jobs))
     return figures
 
@@ -292,6 +291,46 @@ def _shared(labels: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
         for name in sorted(jobs)
         if values[name] < jobs[name] or len(labels) <= _FEW_JOBS
     }
+
+
+def _add_durations(
+    figures: Sequence[SetFigures], values: Sequence[Completed], chosen: Sequence[int | None]
+) -> None:
+    several: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for value in values:
+        counts = value.us or value.subject.metric is Metric.UNSAVED_SECONDS
+        if counts and value.of_steps is None:
+            several[value.attempt, _name(value.subject)].append(value.us)
+    for (attempt, name), us in several.items():
+        place = chosen[attempt]
+        if place is not None:
+            figures[place].durations_us[name].append(round(median(us)))
+
+
+def _add_step_times(
+    figures: Sequence[SetFigures],
+    values: Sequence[Completed],
+    attempts: Sequence[ObservedAttempt],
+    chosen: Sequence[int | None],
+) -> None:
+    """Add the mean step time of each attempt in the setting that most attempts of each set have."""
+    sums: dict[tuple[int, Setting], list[int]] = defaultdict(lambda: [0, 0])
+    for value in values:
+        if value.of_steps is not None:
+            setting = (attempts[value.attempt].gpus or 0, value.of_steps.tokens_a_step or 0)
+            sums[value.attempt, setting][0] += value.of_steps.us
+            sums[value.attempt, setting][1] += value.of_steps.steps
+    by_setting: dict[Setting, list[list[int]]] = defaultdict(lambda: [[] for _ in figures])
+    for (attempt, setting), (us, steps) in sums.items():
+        place = chosen[attempt]
+        if place is not None:
+            by_setting[setting][place].append(round(us / steps))
+    if not by_setting:
+        return
+    most = max(by_setting, key=lambda setting: (min(map(len, by_setting[setting])), setting))
+    if all(by_setting[most]):
+        for each, step_times_us in zip(figures, by_setting[most], strict=True):
+            each.durations_us[STEP_TIME] += step_times_us
 
 
 def _name(subject: Subject) -> str:

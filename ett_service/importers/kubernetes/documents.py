@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import yaml
@@ -16,6 +17,9 @@ from ett_service.importers.importer import Report
 from ett_service.importers.kubernetes.templates import Json
 
 _LONGEST_DOCUMENT = 32 << 20
+_DEEPEST = 1000
+_UNSUSPECTED = 10_000  #: levels that a text could have for all that is seen without parsing it
+_MOST_BEFORE_ITEMS = 3  #: kind and apiVersion may stand before them
 _ITEMS = ('"items": [', '"items":[')
 
 
@@ -23,7 +27,28 @@ class Piece(NamedTuple):
     """Text that is to be one document, and the line where it begins."""
 
     line: int
-    text: str
+    text: str | None  #: None where it is too long
+
+
+class _Text:
+    """Text that grows; of one that is too long nothing is kept."""
+
+    def __init__(self, begin: str = "") -> None:
+        self._parts: list[str] = []
+        self._bytes = 0
+        self.add(begin)
+
+    def add(self, part: str) -> None:
+        self._bytes += getsizeof(part)  # many short lines take much more than their characters
+        if self._bytes > _LONGEST_DOCUMENT:
+            self._parts.clear()
+        else:
+            self._parts.append(part)
+
+    def piece(self, line: int) -> Piece:
+        """Return what there is, which began in *line*."""
+        is_whole = self._bytes <= _LONGEST_DOCUMENT
+        return Piece(line, "".join(self._parts) if is_whole else None)
 
 
 def objects_of(path: Path, report: Report) -> Iterator[tuple[int, Json]]:
@@ -41,7 +66,7 @@ def objects_of(path: Path, report: Report) -> Iterator[tuple[int, Json]]:
     pieces = _pieces(lines) if is_json else _documents(lines)
     load = json.loads if is_json else _yaml
     for piece in pieces:
-        if len(piece.text) > _LONGEST_DOCUMENT:
+        if piece.text is None:
             report.skip(path, piece.line, "longer than 32 MiB: have JSON pretty-printed")
             continue
         try:
@@ -57,6 +82,15 @@ def objects_of(path: Path, report: Report) -> Iterator[tuple[int, Json]]:
 
 
 def _yaml(text: str) -> Any:
+    """Raises YAMLError for what is no YAML, or so deep that the parser in C would overflow."""
+    deepest = text.count("[") + text.count("{") + max(map(len, text.splitlines()), default=0)
+    if deepest > _UNSUSPECTED:
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise yaml.YAMLError(f"nested deeper than {_DEEPEST}")
     return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
@@ -86,29 +120,25 @@ def _pieces(lines: Iterator[Line]) -> Iterator[Piece]:
 
 
 def _long(first: Line, lines: Iterator[Line]) -> Piece:
-    """Join the pieces of a line; of one that is too long no more than that is kept."""
-    texts, length, line = [first.text], len(first.text), first
+    """Join the pieces of a line."""
+    text, line = _Text(first.text), first
     while not line.is_whole and (line := next(lines, Line(0, "", is_whole=True))).text:
-        if length <= _LONGEST_DOCUMENT:
-            texts.append(line.text)
-            length += len(line.text)
-    return Piece(first.number, "".join(texts))
+        text.add(line.text)
+    return text.piece(first.number)
 
 
 def _pretty(first: Line, lines: Iterator[Line]) -> Iterator[Piece]:
-    indent = _indent(first)
-    texts = [first.text]
-    for line in lines:
-        text = line.text.strip()
-        if text in _ITEMS and len(texts) < 4:  # noqa: PLR2004 -- kind and apiVersion may stand first
+    indent, text = _indent(first), _Text(first.text)
+    for place, line in enumerate(lines):
+        stripped = line.text.strip()
+        if stripped in _ITEMS and place < _MOST_BEFORE_ITEMS:
             yield from _items(_indent(line), lines)
-            texts = ["{\n"]
             _skip_rest(indent, lines)
             return
-        texts.append(line.text)
-        if text == "}" and _indent(line) == indent:
+        text.add(line.text)
+        if stripped == "}" and _indent(line) == indent:
             break
-    yield Piece(first.number, "".join(texts))
+    yield text.piece(first.number)
 
 
 def _indent(line: Line) -> int:
@@ -123,13 +153,14 @@ def _items(indent: int, lines: Iterator[Line]) -> Iterator[Piece]:
             return
         last = first.text[: _indent(first)] + "}"
         ends = {last, f"{last}\n", f"{last},\n"}
-        texts = [first.text]
+        item = _Text(first.text)
         if text[-1:] not in ("}", ","):
             for line in lines:
-                texts.append(line.text)
+                item.add(line.text)
                 if line.text in ends:
                     break
-        yield Piece(start, "".join(texts).rstrip().removesuffix(","))
+        piece = item.piece(start)
+        yield piece._replace(text=piece.text and piece.text.rstrip().removesuffix(","))
 
 
 def _skip_rest(indent: int, lines: Iterator[Line]) -> None:
@@ -141,15 +172,14 @@ def _skip_rest(indent: int, lines: Iterator[Line]) -> None:
 
 def _documents(lines: Iterator[Line]) -> Iterator[Piece]:
     """Cut YAML where a document ends."""
-    texts: list[str] = []
-    start, length = 1, 0
+    text, start, is_empty = _Text(), 1, True
     for line in lines:
         if line.text.startswith("---"):
-            if "".join(texts).strip():
-                yield Piece(start, "".join(texts))
-            texts, start, length = [], line.number + 1, 0
-        elif length <= _LONGEST_DOCUMENT:
-            texts.append(line.text)
-            length += len(line.text)
-    if texts:
-        yield Piece(start, "".join(texts))
+            if not is_empty:
+                yield text.piece(start)
+            text, start, is_empty = _Text(), line.number + 1, True
+        else:
+            text.add(line.text)
+            is_empty = is_empty and not line.text.strip()
+    if not is_empty:
+        yield text.piece(start)

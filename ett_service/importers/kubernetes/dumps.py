@@ -42,7 +42,7 @@ def _runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[Im
 
 
 def _take(path: Path, cluster: Cluster, report: Report) -> None:
-    others = 0
+    others, before = 0, report.records
     try:
         for line, document in objects_of(path, report):
             change, thing = _change(document)
@@ -57,8 +57,11 @@ def _take(path: Path, cluster: Cluster, report: Report) -> None:
                 cluster.settle()
     except Unreadable as error:
         report.miss(path, str(error))
+        return
     if others:
         report.note(path, f"{others} objects are of kinds that say nothing of jobs")
+    elif report.records == before:
+        report.miss(path, "no object of Kubernetes")
 
 
 def _change(document: Json) -> tuple[str, Json]:

@@ -248,13 +248,13 @@ class _CycleEvents:
         pods = [life.pod for life in self._lives]
         root = self._job.root
         gpus = root.asks.gpus if root and root.pods else sum(pod.asks.gpus for pod in pods)
-        nodes = sorted({pod.node for pod in pods if pod.node})
+        gpus, hosts = min(gpus, _MOST_MACHINES), len({pod.node for pod in pods if pod.node})
         return self._speaker.event(
             "attempt_started",
-            f"{first.name}:begun",
+            f"{first.name}:{hosts}h{gpus}",  # pods that come later make it more
             at,
-            gpus=min(gpus, _MOST_MACHINES) or None,
-            hosts=len(nodes) or None,
+            gpus=gpus or None,
+            hosts=hosts or None,
             attributes=_evidence(pods),
         )
 

@@ -75,21 +75,21 @@ class Document(Struct, forbid_unknown_fields=True, kw_only=True):
 D = TypeVar("D", bound=Document)
 
 
-def loaded(path: Path, kind: type[D]) -> D:
-    """Read a profile.
+def loaded(path: Path, kind: type[D]) -> tuple[D, tzinfo | None]:
+    """Read a profile, and the zone that it names.
 
     Raises:
         BadProfile: where it is not as it should be.
     """
     try:
-        content = yaml.safe_load(path.read_text("utf-8"))
-        return msgspec.convert(content, kind)
+        document = msgspec.convert(yaml.safe_load(path.read_text("utf-8")), kind)
     except OSError as error:
         raise BadProfile(f"{path}: {error.strerror or 'cannot be read'}") from None
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise BadProfile(f"{path}: it is no YAML: {' '.join(str(error).split())}") from None
     except msgspec.ValidationError as error:
         raise BadProfile(f"{path}: {error}") from None
+    return document, own_zone(document.time, f"{path}: time")
 
 
 def templates(becomes: Template | list[Template], common: Template, where: str) -> list[Template]:
@@ -113,6 +113,11 @@ def templates(becomes: Template | list[Template], common: Template, where: str) 
         shared = {name: value for name, value in common.items() if name in allowed}
         made.append({"at": f"${_TIME}", **shared, **each})
     return made
+
+
+def references_of(made: Sequence[Template]) -> set[str]:
+    """Return the names that templates take from groups or columns."""
+    return set().union(*map(references, made))
 
 
 def references(template: object) -> set[str]:
@@ -362,12 +367,16 @@ class Runs:
         return ImportedRun(self._path, job, facts)
 
 
-def same(made: Sequence[WireEvent], expected: Sequence[Template]) -> bool:
-    """Whether events say what is expected of them; members that are not named may be anything."""
-    return len(made) == len(expected) and all(
+def fault_of(made: Sequence[WireEvent], expected: Sequence[Template]) -> str:
+    """Return how events differ from what is expected of them, empty where they do not.
+
+    Members that are not named may be anything.
+    """
+    is_same = len(made) == len(expected) and all(
         all(_text(event.get(name)) == _text(value) for name, value in wanted.items())
         for event, wanted in zip(made, expected, strict=True)
     )
+    return "" if is_same else f"it becomes {made}, not {expected}"
 
 
 def _text(value: object) -> str:

@@ -27,10 +27,9 @@ from ett_service.importers.logs.mapped_events import (
     Runs,
     Template,
     Values,
+    fault_of,
     loaded,
-    own_zone,
-    references,
-    same,
+    references_of,
     templates,
 )
 
@@ -89,8 +88,7 @@ class Profile:
             BadProfile: where it cannot be used.
             NoEngine: where google-re2 is not installed.
         """
-        self.document = loaded(path, LogDocument)
-        self.zone = own_zone(self.document.time, f"{path}: time")
+        self.document, self.zone = loaded(path, LogDocument)
         self._where = str(path)
         engine, options = _engine()
         self._path_match = None
@@ -114,9 +112,7 @@ class Profile:
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
         made = templates(pattern.becomes, self.document.common, where)
-        for name in sorted(
-            references(dict(enumerate(made))) - {name for name, _ in _groups(match)} - of_path
-        ):
+        for name in sorted(references_of(made) - {name for name, _ in _groups(match)} - of_path):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
         return _ReadyPattern(pattern.name, match, _groups(match), made)
 
@@ -207,9 +203,7 @@ class Profile:
             values = {**self.of_path(check.path), **hit[1]}
             made = [maker.made(each, values, 1) for each in hit[0].templates]
         events = [event for event in made if event is not None]
-        if not same(events, check.becomes):
-            return f"it becomes {events}, not {check.becomes}"
-        return ""
+        return fault_of(events, check.becomes)
 
 
 def _reason(error: Exception) -> str:

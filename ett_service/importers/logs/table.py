@@ -22,10 +22,9 @@ from ett_service.importers.logs.mapped_events import (
     Runs,
     Template,
     Values,
+    fault_of,
     loaded,
-    own_zone,
-    references,
-    same,
+    references_of,
     templates,
 )
 
@@ -81,8 +80,7 @@ class Mapping:
         Raises:
             BadProfile: where it cannot be used.
         """
-        self.document = loaded(path, TableDocument)
-        self.zone = own_zone(self.document.time, f"{path}: time")
+        self.document, self.zone = loaded(path, TableDocument)
         if len(self.document.delimiter) != 1:
             raise BadProfile(f"{path}: the delimiter is one character")
         self.kinds = [
@@ -97,7 +95,7 @@ class Mapping:
             raise BadProfile(f"{path}: it has no rows")
         self.columns = {column for kind in self.kinds for column in kind.when}
         for kind in self.kinds:
-            self.columns |= references(dict(enumerate(kind.templates)))
+            self.columns |= references_of(kind.templates)
 
     def failures(self) -> Iterator[str]:
         """Yield why each of the mapping's own rows is not what the mapping says of it."""
@@ -109,8 +107,9 @@ class Mapping:
             except NoEvent as error:
                 yield f"check {number}: {error}"
                 continue
-            if not same(events, check.becomes):
-                yield f"check {number}: it becomes {events}, not {check.becomes}"
+            fault = fault_of(events, check.becomes)
+            if fault:
+                yield f"check {number}: {fault}"
 
     def events_of(self, maker: Maker, values: Values, line: int) -> Iterator[WireEvent]:
         """Yield the events of a row.

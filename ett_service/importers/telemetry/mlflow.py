@@ -14,7 +14,7 @@ from typing import Any, Final
 import yaml
 
 from ett_service.core.intervals import SECOND_US
-from ett_service.importers.files import Unreadable, files_under, lines_of
+from ett_service.importers.files import Unreadable, files_under, lines_of, opened
 from ett_service.importers.importer import ImportedRun, Report, distinct, identified
 from ett_service.importers.names import job_name, word
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
@@ -53,13 +53,17 @@ def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[Import
 def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
     for path in files_under(paths, STORES, report):
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 is_database = file.read(len(_SQLITE)) == _SQLITE
             runs = _of_database(path, report) if is_database else _of_files(path, report)
+            is_empty = True
             for name, run in runs:
+                is_empty = False
                 report.records += 1
                 facts = identified("mlflow", told_by(run, job or name))
                 yield ImportedRun(path, job or name, facts)
+            if is_empty and path in paths:
+                report.miss(path, "no run of MLflow")
         except Unreadable as error:
             report.miss(path, str(error))
         except OSError as error:
@@ -110,7 +114,7 @@ def _run(
 
 def _meta(path: Path, report: Report) -> dict[str, Any] | None:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             meta = yaml.safe_load(file.read(_MOST_BYTES))
     except FileNotFoundError:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ett_service.importers.files import Unreadable
+from ett_service.importers.files import Unreadable, opened
 
 _BLOCK: Final = 32 << 10
 _HEAD: Final = 7  #: checksum, length and type of a piece; and the mark of a file
@@ -34,7 +34,7 @@ def records(path: Path) -> Iterator[tuple[int, Fields | None]]:
         Unreadable: where the file is no such log.
     """
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             if not file.read(_HEAD).startswith(_MARK):
                 raise Unreadable("no log of an offline run of W&B")
             for number, body in enumerate(_bodies(file), start=1):

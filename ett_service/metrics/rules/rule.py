@@ -203,18 +203,29 @@ class Alert:
             "annotations": {
                 "summary": self.summary,
                 "description": self.description,
-                "runbook_url": f"{links.runbooks.rstrip('/')}/{self.runbook}",
-                "dashboard_url": f"{links.dashboards.rstrip('/')}{self.dashboard}",
+                **links.annotations(self.runbook, self.dashboard),
             },
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The targets of links in annotations."""
+    """The targets of links in annotations; empty for no links."""
 
-    runbooks: str = "https://ett.example/docs/runbooks"
-    dashboards: str = "http://localhost:3000"
+    runbooks: str = ""
+    dashboards: str = ""
+
+    def annotations(self, runbook: str, dashboard: str) -> dict[str, str]:
+        """Return the links to a runbook and to a dashboard, as far as there are any."""
+        found = {
+            "runbook_url": self.runbooks and f"{self.runbooks.rstrip('/')}/{runbook}",
+            "dashboard_url": self.dashboards and self.dashboards.rstrip("/") + dashboard,
+        }
+        return {name: url for name, url in found.items() if url}
+
+
+COMPOSE = Links("http://localhost:8080/docs/runbooks", "http://localhost:3000")
+"""Where ``docker compose`` serves them: the links of the rules that come with it."""
 
 
 @dataclass(frozen=True, slots=True)

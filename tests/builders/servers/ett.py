@@ -10,6 +10,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from ett_service.client.sending.transport import Response, request
+from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from tests.builders.servers.processes import Running, bare_environment
@@ -116,6 +117,15 @@ def serving(
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def serving_new(folder: Path, **settings: str) -> Iterator[Server]:
+    """Serve a new SQLite file in *folder* until the end of the block."""
+    url = f"sqlite:///{folder / 'ett.db'}"
+    migrate(url)
+    with serving(url, folder, **settings) as server:
+        yield server
 
 
 def new_key(database_url: str) -> str:

@@ -5,17 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ett_service.storage.engine.migrate import migrate
-from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.ett import Server, serving_new
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Serve a SQLite file to all tests that need no server of their own."""
-    folder = tmp_path_factory.mktemp("shared")
-    url = f"sqlite:///{folder / 'ett.db'}"
-    migrate(url)
-    with serving(url, folder) as server:
+    with serving_new(tmp_path_factory.mktemp("shared")) as server:
         yield server
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,6 +18,7 @@ from ett_service.client.sending.transport import request
 from ett_service.core.intervals import rfc3339
 from ett_service.demo.calendar import MINUTE
 from ett_service.demo.generator import Fleet, generate
+from ett_service.storage.record.keys import SCOPES
 from tests.builders.servers.processes import Running, bare_environment
 from tests.builders.servers.waiting import wait_for
 from tests.cli.conftest import Ett
@@ -70,7 +72,9 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     wait_for(lambda: "Ctrl-C ends the demo" in process.out, lambda: process.err)
     printed = process.out
     (address,) = re.findall(r"^address +(\S+)/docs$", printed, re.MULTILINE)
-    (key,) = re.findall(r"^read key +(\S+)$", printed, re.MULTILINE)
+    (key,) = re.findall(r"^key +(\S+) \(it may do everything", printed, re.MULTILINE)
+    assert f"  export ETT_URL={address} ETT_API_KEY={key}\n" in printed
+    assert urlsplit(address).hostname == "127.0.0.1"  # or a key for everything is too much
     (job,) = re.findall(r"^  ett job (\S+)$", printed, re.MULTILINE)
     (truth,) = re.findall(r"^truth +(\S+)$", printed, re.MULTILINE)
     assert json.loads(Path(truth).read_text())["seed"] == 7
@@ -78,7 +82,10 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     assert "  ett regressions list\n" in printed
     searched = request("GET", f"{address}/v1/regressions/power", key)
     assert len(json.loads(searched.body)["runs"]) == 1
-    assert request("POST", f"{address}/v1/events", key, b'{"events": []}').status == 403
+    listed = json.loads(request("GET", f"{address}/v1/keys", key).body)["keys"]
+    assert {tuple(each["scopes"]) for each in listed if key.startswith(each["prefix"])} == {
+        tuple(sorted(SCOPES))
+    }
     assert [*tmp_path.iterdir()]
     process.send_signal(signal.SIGINT)
     assert process.wait() == Exit.DONE
@@ -131,7 +138,7 @@ def test_a_directory_in_use_is_left_alone(ett: Ett, tmp_path: Path) -> None:
         (("--days", "2"), "must be from 3 to 360"),
         (("--days", "many"), "invalid"),
         (("--end", "2026-03-05T15:00:00"), "needs an offset"),
-        (("--end", "yesterday"), "invalid"),
+        (("--end", "yesterday"), "is not a day"),
         (("--end", "2999-01-01T00:00:00Z"), "between the year 2020 and now"),
         (("--end", "0001-01-01T00:00:00Z"), "between the year 2020 and now"),
     ],

@@ -19,11 +19,19 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
 ) -> None:
     assert main(["fleet", *ONE]) == 0
     printed = capsys.readouterr().out
-    # 8 accelerators for 560 s, less 30 s in which they waited between the attempts.
-    assert printed.startswith("ETT 50.0% of 1.2 GPU-hours, 2026-03-01 00:00:00 to ")
-    rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if "%" in line)
-    assert rows["effective_training"].split() == ["50.0%", "0.6", "-"]
-    assert rows["all"].split()[0] == "100.0%"
+    # 8 accelerators for 560 s, in 30 s of which the job waited for them between its attempts.
+    assert printed.startswith("ETT 50.0% of 1.2 weighted hours, 2026-03-01 00:00:00 to ")
+    assert "held for 1.2 GPU-hours, which cost; for 0.1 h the jobs waited without" in printed
+    rows = {
+        name: values.split()
+        for name, values in re.findall(r"^(\w+(?:, not held)?)  +(\d.*)$", printed, re.MULTILINE)
+    }
+    assert rows["effective_training"] == ["0.6", "50.0%", "-"]
+    assert rows["restart_wait, not held"] == ["0.1", "5.4%", "-"]
+    assert rows["all"][:2] == ["1.2", "100.0%"]
+    shares = [row[1] for name, row in rows.items() if name != "all" and row[1].endswith("%")]
+    assert sum(float(share.rstrip("%")) for share in shares) == pytest.approx(100, abs=0.5)
+    assert re.search(r"^wall time +50\.0% +\d", printed, re.MULTILINE)
     assert "whose wait" in printed
     assert re.search(r"^framework +0\.\d +\d", printed, re.MULTILINE)
     assert "1 failures, " in printed
@@ -38,9 +46,9 @@ def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]
 def test_groups_have_a_row_each_and_a_total(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--by", "team,model", *ONE]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split()[:4] == ["team", "model", "jobs", "ETT%"]
-    assert lines[3].split()[:4] == ["pretraining", "llm", "1", "50.0%"]
-    assert lines[4].split()[:3] == ["total", "1", "50.0%"]
+    assert lines[3].split()[:5] == ["team", "model", "jobs", "ETT%", "slowed"]
+    assert lines[4].split()[:5] == ["pretraining", "llm", "1", "50.0%", "-"]
+    assert lines[5].split()[:3] == ["total", "1", "50.0%"]
 
 
 def test_the_fleet_over_time_has_a_row_a_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,3 +102,12 @@ def test_a_refused_parameter_is_named_with_what_is_allowed(
     message = capsys.readouterr().err
     assert "/query/from" in message
     assert "RFC 3339 instant with an offset" in message
+
+
+def test_a_step_that_the_window_cuts_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    week = ["--step", "1w", "--where", "model:llm", "--from", "2026-02-23", "--to", "2026-03-04"]
+    assert main(["fleet", *week]) == 0
+    _, whole, part, note = capsys.readouterr().out.splitlines()
+    assert whole.startswith("2026-02-23 00:00:00  ")
+    assert part.startswith("2026-03-02 00:00:00 (part)")
+    assert note.startswith("(part): ")

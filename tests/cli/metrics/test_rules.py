@@ -40,6 +40,18 @@ def test_links_lead_to_the_given_address(capsys: pytest.CaptureFixture[str]) -> 
     assert down["annotations"]["dashboard_url"] == "https://g.test/d/ett-service"
 
 
+def test_without_an_address_they_lead_to_the_service_or_nowhere(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["rules"]) == 0
+    assert "_url" not in capsys.readouterr().out
+    monkeypatch.setenv("ETT_PUBLIC_URL", "https://ett.test/")
+    assert main(["rules"]) == 0
+    printed = capsys.readouterr().out
+    assert "runbook_url: https://ett.test/docs/runbooks/ettdown.md" in printed
+    assert "dashboard_url" not in printed
+
+
 def test_a_target_for_which_an_alert_could_never_fire_is_refused_and_nothing_is_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

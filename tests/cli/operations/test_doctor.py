@@ -1,10 +1,15 @@
 import json
+import re
 import socket
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
 
 from ett_service.cli.main import main
+from ett_service.cli.operations.doctor import _clock
+from ett_service.client.sending.transport import Response
 from tests.builders.servers.ett import Server
 from tests.cli.conftest import Ett
 
@@ -22,7 +27,8 @@ def test_a_sound_installation_has_no_fault(
     monkeypatch.setenv("ETT_DATABASE_URL", served.database_url)
     by_check = _findings(capsys, "--url", served.url, "--key", served.key, code=0)
     assert set(by_check) == {
-        "python", "server", "key", "torch", "spool", "sqlite", "settings", "disk", "database"
+        "python", "server", "key", "clock", "torch", "spool",
+        "sqlite", "settings", "disk", "database",
     }  # fmt: skip
     assert {name for name, finding in by_check.items() if finding["status"] == "warn"} <= {
         "sqlite",
@@ -33,6 +39,27 @@ def test_a_sound_installation_has_no_fault(
         for finding in by_check.values()
         if finding["status"] != "ok" and not finding["todo"]
     ] == []
+
+
+def test_a_clients_machine_is_asked_for_no_database(
+    served: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ETT_URL", served.url)
+    monkeypatch.setenv("ETT_API_KEY", served.key)
+    by_check = _findings(capsys, code=0)
+    assert set(by_check) == {"python", "server", "key", "clock", "torch", "spool", "settings"}
+    assert by_check["settings"]["found"].startswith("those of the server")
+    assert not Path("ett.db").exists()
+    Path("ett.toml").touch()
+    assert _findings(capsys, code=3)["database"]["status"] == "fail"
+
+
+@pytest.mark.parametrize(("hours", "shown"), [(1, "ahead of"), (-1, "behind")])
+def test_a_clock_that_is_off_is_reported(hours: int, shown: str) -> None:
+    there = format_datetime(datetime.now(UTC) - timedelta(hours=hours))
+    (finding,) = _clock(Response(200, {"date": there}, b""))
+    assert finding.status == "warn"
+    assert re.fullmatch(rf"3[56]\d\d s {shown} the server's", finding.found)
 
 
 def test_a_missing_database_is_a_fault_with_its_remedy(

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +52,16 @@ def test_a_running_server_is_queried_instead_of_its_file(
     assert main(["keys", "revoke", key[:12], *there]) == 0
     capsys.readouterr()
     assert _listed(capsys, *there)[key[:12]]["revoked_at"] is not None
+
+
+@pytest.mark.usefixtures("in_environment")
+def test_the_server_that_the_environment_names_is_asked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    key = _made(capsys)
+    assert key[:12] in _listed(capsys)
+    assert not Path("ett.db").exists()
+    Path("ett.toml").touch()
+    assert main(["migrate"]) == 0
+    capsys.readouterr()
+    assert _listed(capsys) == {}

@@ -33,8 +33,8 @@ def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str])
 
     assert main(["markers", "list", "--q", "trainer"]) == 0
     (row,) = capsys.readouterr().out.splitlines()[1:]
-    assert re.match(r"trainer-4.2 +2026-03-01 08:00:00 +2026-03-01 09:00:00 +deploy +", row)
-    assert row.endswith("Trainer 4.2")
+    assert re.match(r"trainer-4.2 +2026-03-01 08:00:00 +deploy .+ 2026-03-01 09:00:00$", row)
+    assert "  Trainer 4.2  " in row
 
     assert main(["markers", "delete", "trainer-4.2"]) == 0
     assert capsys.readouterr().out == "trainer-4.2 is deleted.\n"
@@ -67,8 +67,8 @@ def test_an_empty_list_explains_how_to_begin(capsys: pytest.CaptureFixture[str])
 
 
 def test_a_refusal_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    assert add("Later", "--at", "2026-03-01") == 1
-    assert "/at: bad_timestamp." in capsys.readouterr().err
+    assert add("Later", "--at", "2026-03-01T08:00:00") == 1
+    assert "/at: timestamp_without_offset." in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         add("Label", "--label", "service")
     assert "NAME:VALUE" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def test_tables_name_what_alerts_its_cause_and_what_cannot_be_seen(ett: Ett, fil
         (("--at", LAST, "--from", "2026-03-03"), "0 runs"),
         (("--at", LAST, "--from", "2024-03-03"), "730 runs"),
         (("--at", "yesterday"), "'yesterday' is not a day"),
-        (("--at", "2026-02-30"), "'2026-02-30' is not a day"),
+        (("--at", "2026-02-30"), "'2026-02-30' is no day"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused(

@@ -13,6 +13,7 @@ import pytest
 
 from ett_service.charts import units
 from ett_service.cli.main import main
+from ett_service.cli.regressions.explain import _differ
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
 from ett_service.storage.engine.store import open_store
@@ -77,8 +78,8 @@ def test_findings_are_listed_in_words_and_as_json(
     table = printed(capsys, "list", "--state", "firing", "--verdict", "regression")
     (row,) = [line for line in table.splitlines() if line.startswith(served.compiles)]
     assert re.search(
-        r"regression +firing +high +pt2_compile +cluster:a model:llm-70b +8m 06s -> 13m 24s"
-        r" +x 1.65 +212 +2026-02-21 12:00:00", row
+        r"firing +pt2_compile +cluster:a model:llm-70b +x 1.65 +2026-02-21 12:00:00 +212"
+        r" +8m 06s -> 13m 24s +high +regression", row
     )  # fmt: skip
     (row,) = [line for line in table.splitlines() if line.startswith(served.failures)]
     assert "failures_per_gpu_hour  cluster:b" in row
@@ -198,3 +199,13 @@ def test_what_is_watched_is_named_once(subject: tuple[str, ...], words: str) -> 
 
 def test_failure_rates_are_shown_for_a_thousand_gpu_hours() -> None:
     assert units.value("failures_per_gpu_hour", 0.0025) == "2.50 per 1,000 GPU-h"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "after", "differ"), [(0.99, 0.903, True), (1.01, 0.903, False), (None, 0.9, False)]
+)
+def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
+    ratio: float | None, after: float, differ: bool
+) -> None:
+    sides = {"before": {"median": 0.901}, "after": {"median": after}}
+    assert _differ({**sides, "ratio": ratio}) is differ

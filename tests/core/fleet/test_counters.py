@@ -3,7 +3,14 @@
 from hypothesis import given
 
 from ett_service.core.events import AttemptStarted, Event, PhaseEnded, PhaseStarted, SpanOver
-from ett_service.core.fleet.counters import DEDUCTIONS, PHASES, JobCounters, job_counters, open_work
+from ett_service.core.fleet.counters import (
+    DEDUCTIONS,
+    GAPS,
+    PHASES,
+    JobCounters,
+    job_counters,
+    open_work,
+)
 from ett_service.core.fleet.owned_time import is_weighted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
@@ -88,6 +95,25 @@ def test_what_is_open_began_where_its_stretch_did() -> None:
 def test_a_job_that_is_left_out_of_the_fleet_counts_nothing() -> None:
     facts = [event(AttemptStarted, 0), event(AttemptStarted, NOON, attempt=1)]
     assert job_counters(fold(facts, {}, NOON)).sums == {}
+
+
+def test_broken_hooks_count_attempts_and_other_gaps_what_was_not_reported() -> None:
+    hooks = [{"compile": "missing", "data": "missing"}, {"data": "error"}, {"data": "ok"}]
+    facts: list[Event] = [
+        event(AttemptStarted, NOON + n * HOUR, attempt=n, attributes={"hooks": states})
+        for n, states in enumerate(hooks)
+    ]
+    facts += [progress(n % 2, NOON + 2 * HOUR + n, attempt=2) for n in range(400)]
+    facts += [event(PhaseEnded, NOON + 3 * HOUR, attempt=2, phase=Phase.EVALUATION)]
+
+    sums = job_counters(fold(facts, {}, NOON + 4 * HOUR)).sums
+    assert {kind: sums.get(f"reporting_gaps:{kind}", 0) for kind in GAPS} == {
+        **dict.fromkeys(GAPS, 0),
+        "missing_hook": 1,
+        "failed_hook": 1,
+        "steps_went_back": 199,  # more than a ledger lists one by one
+        "end_without_begin": 1,
+    }
 
 
 def test_a_compile_inside_the_loop_is_one_duration_however_long_it_goes_on() -> None:

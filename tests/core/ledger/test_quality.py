@@ -44,6 +44,17 @@ def test_an_end_without_a_begin_and_a_clamped_span_are_counted_and_named() -> No
     assert {"stray", "back"} <= {gap.event_id for gap in quality.gaps}
 
 
+def test_an_end_that_two_senders_tell_is_one_end() -> None:
+    begins, ends = (
+        [kind(id=f"{kind.__name__}{n}", at=at * SECOND, phase=Phase.QUEUED) for n in range(2)]
+        for kind, at in ((PhaseStarted, 1), (PhaseEnded, 5))
+    )
+    strays = [PhaseEnded(id=f"s{n}", at=7 * SECOND, phase=Phase.QUEUED) for n in range(2)]
+    quality = _ledger(started(0), *begins, *ends, *strays, ended(10, Outcome.FAILED)).quality
+
+    assert quality.ends_without_begin == 1
+
+
 def test_gaps_of_one_instant_are_named_in_one_order_whichever_came_first() -> None:
     clamped = [
         SpanOver(id=f"back{n}", at=6 * SECOND, start=9 * SECOND, phase=Phase.STALLED)

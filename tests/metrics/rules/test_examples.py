@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from ett_service.metrics.rules.files import pyrra, sloth, sloth_windows
-from ett_service.metrics.rules.rule import Links, Objective
+from ett_service.metrics.rules.rule import COMPOSE, Objective
 from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +27,7 @@ def test_sloth_burns_at_the_same_factors_as_our_own_alerts() -> None:
 
 def test_sloth_and_pyrra_have_the_objective_in_percent() -> None:
     objective = Objective(Fraction("0.855"))
-    assert sloth(objective, Links())["slos"][0]["objective"] == 85.5  # type: ignore[index,call-overload]
+    assert sloth(objective, COMPOSE)["slos"][0]["objective"] == 85.5  # type: ignore[index,call-overload]
     assert pyrra(objective)["spec"]["target"] == "85.5"  # type: ignore[index,call-overload]
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from ett_service.metrics.families import COUNTERS, GAUGES, OWN, Family, Kind
 from ett_service.metrics.rules.files import files, groups, one_file, prometheus_rule
-from ett_service.metrics.rules.rule import Alert, Links, Objective, Recording, Scale
+from ett_service.metrics.rules.rule import COMPOSE, Alert, Objective, Recording, Scale
 from tests.builders.servers.programs import needed
 
 ROOT = Path(__file__).parents[3]
@@ -59,17 +59,17 @@ def known_metrics() -> set[str]:
 
 
 def test_the_committed_files_are_what_the_command_writes() -> None:
-    written = files(Objective(), Links())
+    written = files(Objective(), COMPOSE)
     assert {name: (RULES / name).read_text("utf-8") for name in written} == written
 
 
 @pytest.mark.parametrize("scale", [1, 60])
 def test_prometheus_takes_the_rules(scale: int, tmp_path: Path) -> None:
     promtool = needed("promtool", "prometheus")
-    written = files(Objective(Fraction("0.85")), Links(), Scale(scale))
+    written = files(Objective(Fraction("0.85")), COMPOSE, Scale(scale))
     for name in ("recording.yaml", "alerts.yaml"):
         (tmp_path / name).write_text(written[name], "utf-8")
-    (tmp_path / "all.yaml").write_text(one_file(Objective(), Links()), "utf-8")
+    (tmp_path / "all.yaml").write_text(one_file(Objective(), COMPOSE), "utf-8")
     checked = subprocess.run(
         [promtool, "check", "rules", "--lint-fatal", *sorted(tmp_path.iterdir())],
         capture_output=True,
@@ -81,7 +81,7 @@ def test_prometheus_takes_the_rules(scale: int, tmp_path: Path) -> None:
 
 
 def test_a_scale_divides_every_duration_and_moves_no_name() -> None:
-    plain, scaled = (files(Objective(), Links(), Scale(by)) for by in (1, 60))
+    plain, scaled = (files(Objective(), COMPOSE, Scale(by)) for by in (1, 60))
     for name in ("recording.yaml", "alerts.yaml"):
         names = [re.findall(r"(?:record|alert): \S+", text[name]) for text in (plain, scaled)]
         assert names[0] == names[1]
@@ -145,17 +145,17 @@ def test_there_is_no_page_of_an_alert_that_is_gone() -> None:
 
 
 def test_the_operator_gets_the_same_groups_in_one_object() -> None:
-    resource = yaml.safe_load(prometheus_rule(Objective(), Links()))
+    resource = yaml.safe_load(prometheus_rule(Objective(), COMPOSE))
     assert (resource["apiVersion"], resource["kind"]) == (
         "monitoring.coreos.com/v1",
         "PrometheusRule",
     )
-    assert resource["spec"] == yaml.safe_load(one_file(Objective(), Links()))
+    assert resource["spec"] == yaml.safe_load(one_file(Objective(), COMPOSE))
 
 
 def test_files_are_read_as_they_were_meant() -> None:
-    for name, text in files(Objective(), Links()).items():
+    for name, text in files(Objective(), COMPOSE).items():
         assert "&id" not in text
         if not name.startswith("examples/"):
-            plain = [group.plain(Scale(), Links()) for group in groups(Objective())[name]]
+            plain = [group.plain(Scale(), COMPOSE) for group in groups(Objective())[name]]
             assert yaml.safe_load(text) == {"groups": plain}

@@ -108,6 +108,7 @@ class Pairing:
     def __init__(self) -> None:
         self._open: dict[EdgeKey, Span] = {}
         self._begun: dict[EdgeKey, int] = {}
+        self._ended: dict[EdgeKey, int] = {}  #: the instant of the latest end
         self._early: dict[EdgeKey, tuple[int, PhaseEnded]] = {}
         self.unmatched: dict[str, tuple[int, PhaseEnded]] = {}  #: ends without begin, by id
 
@@ -121,22 +122,26 @@ class Pairing:
         early = self._early.pop(key, None)
         if early is not None and early[0] == at:
             span.own_end = at
-            del self.unmatched[early[1].id]
+            self.unmatched.pop(early[1].id, None)
         else:
             self._open[key] = span
         return span
 
     def end(self, event: PhaseEnded, at: int) -> Span | None:
-        """Close and return the span that began last before *at*; None if none is open."""
+        """Close and return the span that began last before *at*; None if none is open.
+
+        An end on the instant of another one is the same end, told twice.
+        """
         key = _edge_key(event)
         span = self._open.pop(key, None)
         if span is not None:
             span.own_end = at
-            return span
-        self.unmatched[event.id] = (at, event)
-        if key not in self._early or self._early[key][0] != at:
+        elif self._ended.get(key) != at:
+            self.unmatched[event.id] = self._early[key] = (at, event)
+        elif self._early.get(key, (None,))[0] != at:
             self._early[key] = (at, event)
-        return None
+        self._ended[key] = at
+        return span
 
 
 def _edge_key(event: PhaseStarted | PhaseEnded) -> EdgeKey:

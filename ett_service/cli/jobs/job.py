@@ -1,77 +1,32 @@
-"""``ett jobs`` lists jobs; ``ett job`` shows where the time of one went, and what broke."""
+"""``ett job``: where the time of a job went, and what broke."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
 
 from ett_service.charts.units import amount, count
-from ett_service.cli.arguments import named, project, server, whole
+from ett_service.cli.arguments import named, project, server
+from ett_service.cli.jobs import cohort
 from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
-from ett_service.cli.record.corrections import ACTS
-from ett_service.cli.remote import ask, listed, of_project, place
+from ett_service.cli.remote import ask, of_project, place
+from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     Column,
     cells,
+    identifier,
     number,
+    prose,
+    spare,
+    styled,
     text,
     write_pairs,
-    write_rows,
     write_table,
 )
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
-
-_FILTERS = {
-    **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
-    "state": "only in this state: queued, running, interrupted or finished",
-    "from": "only alive at or after this instant (RFC 3339)",
-    "to": "only begun before this instant (RFC 3339)",
-    "q": "only with this text in the key or name",
-    "project": "project, for a key that may use several",
-}
-
-_JOBS = (
-    text("job"),
-    text("state"),
-    number("ETT%", "ett_ratio", percent),
-    number("E2E", "e2e_seconds", clock),
-    number("time to start", "time_to_start_seconds", clock),
-    number("slowed", "slowed_seconds", clock),
-    number("failures"),
-    number("gpus"),
-    text("began (UTC)", "started_at", minute),
-)
-
-
-def _list_options(parser: ArgumentParser) -> None:
-    for name, summary in _FILTERS.items():
-        parser.add_argument(f"--{name}", help=summary)
-    parser.add_argument(
-        "--sort", default="-started_at", help="member to sort by; `-` in front: largest first"
-    )
-    parser.add_argument("--limit", type=whole, default=50, metavar="N", help="default 50")
-
-
-def _jobs(args: Namespace) -> list[Any]:
-    query = {name: getattr(args, name) for name in (*_FILTERS, "sort")}
-    return listed(args, "/v1/jobs", "jobs", query, args.limit)
-
-
-def _write_jobs(jobs: list[Any], _args: Namespace) -> None:
-    write_rows(_JOBS, jobs, "No jobs. `ett run --job NAME -- COMMAND` records one.")
-
-
-JOBS = Verb(
-    options=(_list_options, server),
-    run=_jobs,
-    write=_write_jobs,
-    acts=ACTS,
-    acts_title="instead of listing",
-)
-
 
 MICROSECONDS = 1_000_000
 
@@ -127,11 +82,6 @@ def _hooks_in(attempt: Answer, state: str) -> int:
     return list(attempt["hooks"].values()).count(state)
 
 
-def _inferred(gap: Answer) -> str:
-    event = f" (event {gap['event_id']})" if gap["event_id"] else ""
-    return f"{gap['detail']}{event}"
-
-
 _HEADLINE = (
     text("ETT%", "ett_ratio", percent),
     text("E2E", "e2e_seconds", clock),
@@ -171,7 +121,7 @@ _RATES = (
 _RUNS = (
     number("run", "number"),
     text("began (UTC)", "started_at", minute),
-    text("state"),
+    styled(text("state"), outcome),
     number("ETT%", "ett_ratio", percent),
     number("E2E", "e2e_seconds", clock),
     number("time to start", "time_to_start_seconds", clock),
@@ -181,19 +131,19 @@ _RUNS = (
 )
 _ATTEMPTS = (
     number("attempt", "number"),
-    text("launch/attempt/cycle", _position),
+    spare(identifier("launch/attempt/cycle", _position)),
     text("began (UTC)", "started_at", minute),
     number("lasted", _lasted),
-    number("gpus"),
-    text("outcome"),
+    spare(number("gpus")),
+    styled(text("outcome"), outcome),
     text("cause", _cause),
-    text("evidence", _evidence),
+    prose("evidence", _evidence),
 )
 _RECOVERIES = (
-    text("recovery", _from_to),
+    identifier("recovery", _from_to),
     number("seconds", "seconds", _seconds),
     text("spent on", "parts", _spent),
-    text("whose wait", "owners", _spent),
+    spare(text("whose wait", "owners", _spent)),
     number("stalled before", "stalled_seconds", _seconds),
     number("repeated after", "repeated_seconds", _seconds),
 )
@@ -201,14 +151,15 @@ _EXCLUSIONS = (
     text("excluded from (UTC)", "from", minute),
     text("to (UTC)", "to", minute),
     text("by", partial(author, member="made_by")),
-    text("why"),
+    prose("why"),
 )
 _GAPS = (
     text("gap", "kind"),
     text("attempt", "number", or_dash),
-    text("from", "started_at", or_dash),
-    text("to", "ended_at", or_dash),
-    text("what was inferred", _inferred),
+    text("from (UTC)", "started_at", minute),
+    text("to (UTC)", "ended_at", minute),
+    prose("what was inferred", "detail"),
+    spare(identifier("event", "event_id", or_dash)),
 )
 
 
@@ -271,11 +222,42 @@ def _parts_of(phase: str, parts: Mapping[str, int], whole: int) -> Iterator[Stag
         yield phase, stage, us, us / max(whole, sum(parts.values()), 1)
 
 
+def _job_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--compare", action="store_true", help="show the job beside its cohort, the jobs like it"
+    )
+    parser.add_argument(
+        "--by",
+        type=_dimensions,
+        default=("model", "kind"),
+        metavar="DIMENSIONS",
+        help="what the cohort shares with the job (default model,kind)",
+    )
+
+
+def _dimensions(text: str) -> Sequence[str]:
+    names = text.split(",")
+    if not set(names) <= set(JOB_DIMENSIONS):
+        raise ArgumentTypeError(f"{text!r} is not of {', '.join(JOB_DIMENSIONS)}, with commas")
+    return names
+
+
 def _job(args: Namespace) -> Any:
-    return ask(args, place("/v1/jobs/{}", args.name), of_project(args))
+    return cohort.compare(args) if args.compare else _one_job(args)
 
 
-def _write_job(job: Answer, args: Namespace) -> None:
+def _one_job(args: Namespace) -> Any:
+    return ask(args, place("/v1/jobs/{}", args.job), of_project(args))
+
+
+def _write_job(answer: Answer, args: Namespace) -> None:
+    if args.compare:
+        cohort.write(answer)
+    else:
+        _write_one_job(answer, args)
+
+
+def _write_one_job(job: Answer, args: Namespace) -> None:
     so_far = ", numbers so far" if job["provisional"] else ""
     write_line(f"{job['job']}: {job['state']}{so_far}")
     write_table(_HEADLINE, [job])
@@ -291,12 +273,12 @@ def _write_job(job: Answer, args: Namespace) -> None:
     _write_section(_ATTEMPTS, job["attempts"])
     reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
     _write_section(_RECORDING, reporting)
-    answer = ask(args, place("/v1/jobs/{}/stages", args.name), of_project(args))
+    answer = ask(args, place("/v1/jobs/{}/stages", args.job), of_project(args))
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
         write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
-    answer = ask(args, place("/v1/jobs/{}/ranks", args.name), of_project(args))
+    answer = ask(args, place("/v1/jobs/{}/ranks", args.job), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
     _write_section(_RECOVERIES, job["recoveries"])
     _write_section(_EXCLUSIONS, job["exclusions"])
@@ -373,8 +355,9 @@ def _write_quality(quality: Answer) -> None:
     _write_section(_GAPS, [gap for gap in quality["gaps"] if gap["kind"] != "missing_phase"])
 
 
-JOB = Verb(
-    options=(named("name", "the job's name"), project, server),
+VERB = Verb(
+    epilog="Examples: `ett job llm-7b`, `ett job llm-7b --compare --by model,cluster`.",
+    options=(named("job", "the job's name"), _job_options, project, server),
     run=_job,
     write=_write_job,
 )

@@ -1,0 +1,139 @@
+"""What no importer may be thrown by: pipes, folders, bytes that are no text, and a lot of junk."""
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import DEVNULL
+
+import pytest
+
+from ett_service.cli.record.import_ import FORMATS
+from ett_service.importers.importer import Report
+from tests.builders.imports import Wire
+from tests.builders.samples import FILES, keywords, sample
+
+MIB = 1 << 20
+BINARY = ("mlflow", "parquet", "wandb")
+"""Formats whose files are no lines of text."""
+
+pytestmark = pytest.mark.parametrize("name", FORMATS)
+
+
+def imported(name: str, *paths: Path) -> tuple[Wire, Report]:
+    runs, report = FORMATS[name].read(paths, **keywords(name))
+    return [event for run in runs for event in run.events], report
+
+
+def test_what_is_no_file_is_named_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    pipe, empty, missing = tmp_path / "pipe", tmp_path / "empty", tmp_path / "missing"
+    os.mkfifo(pipe)
+    empty.mkdir()
+    bad = [pipe, empty, missing, Path("/dev/zero")]
+    events, report = imported(name, *bad, good)
+    assert events == imported(name, good)[0]
+    assert {each.partition(": ")[0] for each in report.unread} == set(map(str, bad))
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Let root, whom no permission stops, be somebody else."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if was == 0:
+            os.seteuid(0)
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path: Path, name: str) -> None:
+    events, _ = imported(name, good := sample(name, tmp_path))  # and what takes an import is there
+    closed = tmp_path / "closed"
+    closed.write_bytes(good.read_bytes())
+    closed.chmod(0)
+    with nobody():
+        nothing, report = imported(name, closed)
+    assert (len(events) > 0, nothing) == (True, [])
+    assert len(report.unread) == 1
+    assert report.unread[0].startswith(f"{closed}: ")
+    assert "ermission" in report.unread[0]
+
+
+def test_bytes_that_are_no_text_cost_no_more_than_their_line(tmp_path: Path, name: str) -> None:
+    events, before = imported(name, good := sample(name, tmp_path))
+    if name in BINARY:
+        good.write_bytes(good.read_bytes() + JUNK["bytes"])
+    else:
+        lines = good.read_bytes().splitlines(keepends=True)
+        middle = len(lines) // 2
+        good.write_bytes(b"".join([*lines[:middle], b"\xff\xfe\xe9\x80\n", *lines[middle:]]))
+    after, report = imported(name, good)
+    if name in BINARY:
+        assert after in ([], events)
+    else:
+        assert after == events
+        assert report.skipped <= before.skipped + 2
+
+
+def test_junk_makes_nothing_and_is_named(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "junk"
+    for kind, block in JUNK.items():
+        path.write_bytes(block)
+        events, report = imported(name, path)
+        assert events == [], kind
+        assert report.unread, kind
+        assert all(each.startswith(f"{path}: ") for each in report.unread), kind
+
+
+def test_a_file_without_lines_is_not_held(tmp_path: Path, name: str) -> None:
+    with (path := tmp_path / "zeros").open("wb") as file:
+        file.truncate(128 * MIB)
+    imported(name, sample(name, tmp_path))  # takes what memory an import takes
+    before = peak_bytes()
+    assert imported(name, path)[0] == []
+    assert peak_bytes() - before < 100 * MIB
+
+
+def peak_bytes() -> int:
+    """Return the most memory since the last call, of the process."""
+    status = Path("/proc/self/status").read_text()
+    Path("/proc/self/clear_refs").write_text("5")
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["zeros", "bytes", "words", "fields"])
+def test_a_gigabyte_of_junk_takes_less_than_300_mebibytes(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    path, block = tmp_path / "junk", JUNK[kind]
+    with path.open("wb") as file:
+        for _ in range((1 << 30) // len(block) + 1):
+            file.write(block)
+    command = [sys.executable, "-m", "ett_service.cli.main", "import", name, "--dry-run", str(path)]
+    options = [f"--{option}={FILES[option]}" for option in FORMATS[name].options if option in FILES]
+    process = subprocess.Popen([*command, *options], stdout=DEVNULL, stderr=DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    path.unlink()
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert used.ru_maxrss * 1024 < 300 * MIB
+
+
+JUNK: Mapping[str, bytes] = {
+    "zeros": bytes(MIB // 4),
+    "bytes": random.Random(1).randbytes(MIB // 8),
+    "words": b"".join(b"%d words that no program writes\n" % n for n in range(2_000)),
+    "objects": b'{"a": 1, "b": [1, {"c": "d"}], "time": 1.0}\n' * 1_000,
+    "nesting": b'{"a": [' * 20_000,
+    "depth": b"- " * 150_000,
+    "braces": b"{\n" * 4_000,
+    "fields": b"abc|" * (MIB // 16),
+    "quotes": b'"' + b"abc,\n" * 4_000,
+    "documents": b"---\na: [\n" * 1_000,
+}
