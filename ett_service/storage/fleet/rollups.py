@@ -192,7 +192,7 @@ def _instants(piece: _Piece, query: _Query) -> dict[str, int]:
 
 
 # Making a statement takes longer than the database does for a week of a small fleet.
-_STATEMENTS = 512
+_STATEMENTS = 64
 
 
 @lru_cache(_STATEMENTS)
