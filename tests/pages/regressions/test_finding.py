@@ -1,8 +1,17 @@
 """A finding's page shows its evidence, and takes what people decide."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from ett_service.core.regressions.finding import Finding
+from ett_service.storage.record.keys import create_project
+from tests.builders.clock import HOUR
+from tests.builders.clock import instant as us_of
+from tests.builders.regressions.stored import finding, fires
 from tests.builders.servers.site import Document, Site
+from tests.golden.fleet import NOW, instant
 
 
 @pytest.fixture
@@ -54,3 +63,42 @@ def test_a_reader_sees_no_buttons_and_cannot_press_them(site: Site, address: str
     assert not [form for form in page.all("form") if "triage" in form.attributes["action"]]
     form = {"token": page.form_token, "why": "x", "verdict": "noise"}
     assert browser.post(f"{address.partition('?')[0]}/triage", data=form).status_code == 403
+
+
+def _compiling_job(name: str, hours_ago: int, minutes: int) -> list[dict[str, object]]:
+    start = NOW - timedelta(hours=hours_ago)
+    middle = start + timedelta(minutes=minutes)
+    end = middle + timedelta(hours=1)
+    place = {"job": name, "attempt": 0}
+    return [
+        {"type": "job", "at": instant(start), "cluster": "a", "model": "llm-70b", **place},
+        {"type": "phase_started", "phase": "pt2_compile", "at": instant(start), **place},
+        {"type": "phase_ended", "phase": "pt2_compile", "at": instant(middle), **place},
+        {"type": "phase_started", "phase": "train_loop", "at": instant(middle), **place},
+        {"type": "attempt_ended", "outcome": "completed", "at": instant(end), **place},
+    ]
+
+
+def test_each_attempt_is_a_point_that_leads_to_it(site: Site) -> None:
+    key = site.key(project="points")
+    for name, hours_ago, minutes in (("old", 40, 8), ("new", 4, 13)):
+        site.ingest(_compiling_job(name, hours_ago, minutes), key)
+    now_us = us_of(instant(NOW))
+    project_id = site.state.store.write(lambda conn: create_project(conn, "points", now_us))
+    made = _around(finding(), now_us)
+    (regression,) = fires(site.state.store, project_id, made, at_us=now_us)
+    page = Document.of(site.reader(key).get(f"/regressions/{regression}"))
+    values = site.api(key).get(f"/v1/regressions/{regression}/values").json()["values"]
+    assert [each["job"] for each in values] == ["old", "new"]
+    titles = {each.text for each in page.all("title")}
+    assert {"old, attempt 0: 8m 00s", "new, attempt 0: 13m 00s"} <= titles
+    assert "/jobs/old/attempts/0?project=points" in page.links
+    assert "1 attempts before the onset, 1 after it." in page.text_of("main")
+
+
+def _around(made: Finding, now_us: int) -> Finding:
+    """Return the finding with an onset ten hours ago."""
+    onset = now_us - 10 * HOUR
+    before = replace(made.before, from_us=onset - 40 * HOUR, to_us=onset)
+    after = replace(made.after, from_us=onset, to_us=now_us)
+    return replace(made, onset_us=onset, before=before, after=after)
