@@ -50,6 +50,8 @@ class Unit:
 
 
 RATIO = Unit(percent, points, more_is_better=True)
+SHARE = Unit(percent, percent, more_is_better=False)
+"""Of the whole of a change, here one for the worse."""
 SECONDS = Unit(duration, longer, more_is_better=False, ticks=time_ticks)
 
 

@@ -10,7 +10,9 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ett_service.charts.bridge import SHARE, Step, bridge
 from ett_service.charts.scatter import Dot, scatter
+from ett_service.charts.svg import Markup
 from ett_service.charts.trend import Event, Point, trend
 from ett_service.charts.units import (
     cohort,
@@ -239,8 +241,23 @@ def _contributions(finding: Answer) -> Panel | None:
     return Panel(
         "contributions",
         "Where it comes from",
+        chart=_by_phase(shares, is_better=finding["verdict"] == "improvement"),
         table=table("|name|#share of the change", rows),
         after=note,
+    )
+
+
+def _by_phase(shares: Mapping[str, float], *, is_better: bool) -> Markup | None:
+    """Draw what each phase adds to the change of the start; some take from it."""
+    if not shares:
+        return None
+    return bridge(
+        "contributions",
+        "The change of the time to start, phase by phase",
+        ("before", 0.0),
+        [Step(name, part) for name, part in shares.items()],
+        ("in all", sum(shares.values())),
+        unit=replace(SHARE, more_is_better=is_better),
     )
 
 
