@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ett_service.core.fleet.measures import PLAIN, WEIGHTED
-from ett_service.core.fleet.totals import Totals
+from ett_service.core.fleet.totals import GPU_MEASURES, Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part
@@ -65,11 +65,10 @@ def series(
     ]
 
 
-_OF_A_TREND = (
-    *PLAIN.categories.values(),
-    *WEIGHTED.categories.values(),
-    "restart_wait_gpu_us",
-    "failures",
+_OF_A_TREND = tuple(
+    dict.fromkeys(
+        (*PLAIN.categories.values(), *WEIGHTED.categories.values(), *GPU_MEASURES, "failures")
+    )
 )
 
 
