@@ -42,6 +42,7 @@ def outside(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_PLAIN_EPOCH = _EPOCH.replace(tzinfo=None)
 _LAST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -52,5 +53,4 @@ def rfc3339(us: int) -> str:
     cannot say; such an instant is written as the nearest that it can.
     """
     within = min(max(us, _FIRST_US), _LAST_US)
-    at = _EPOCH + timedelta(microseconds=within)
-    return at.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return (_PLAIN_EPOCH + timedelta(microseconds=within)).isoformat(timespec="microseconds") + "Z"

@@ -13,6 +13,8 @@ from ett_service.demo.training import Job, Loop, Start, Trained, start_up
 
 _HANG = 10 * MINUTE  #: what a collective waits before its watchdog ends the process
 _WARM = 0.65  #: of first attempts find compiled code in the shared cache
+_LIMITED = 0.3  #: of waits in the queue begin at a limit of the user's
+_OUTRANKED = 0.4  #: of others wait for jobs that go first, the rest for free nodes
 _PUBLISHES = frozenset({"pretrain", "finetune", "retrain"})
 _SECONDS_A_LAUNCH = 7
 
@@ -72,6 +74,7 @@ class Life:
         self, seed: int, almanac: Almanac, planted: Planted, takings: Sequence[Taking], job: Job
     ) -> None:
         self._draws = Draws(seed, job.name)
+        self._reasons = Draws(seed, f"{job.name}/reasons")
         self._almanac = almanac
         self._planted = planted
         self._takings = takings
@@ -184,15 +187,25 @@ class Life:
 
     def _queue(self, at: int, wait: int) -> int:
         """Tell of the queue from an instant on, and return when it is over."""
-        begins = at + wait
+        begins = free_at = at + wait
         for window in self._almanac.closed(self._job.model.cluster):
             if at in window or begins in window:
                 begins = window.to_us + self._draws.about(8 * MINUTE, 0.6)
         tape = Tape(self._job.name, self._almanac.end_us, **self._place.members())
         tape.tell("phase_started", at, phase="queued")
         tape.tell("phase_ended", begins, phase="queued")
+        self._tell_reasons(tape, at, begins, is_closed=begins != free_at)
         self.story.events += tape.events
         return begins
+
+    def _tell_reasons(self, tape: Tape, at: int, begins: int, *, is_closed: bool) -> None:
+        """Tell, in Slurm's words, what a wait was for."""
+        draws = self._reasons
+        if draws.chance(_LIMITED):
+            limited_until = at + round(draws.share() * (begins - at))
+            at = tape.span("queued", at, limited_until, "QOSMaxGRESPerUser")
+        reason = "Priority" if draws.chance(_OUTRANKED) else "Resources"
+        tape.span("queued", at, begins, "ReqNodeNotAvail" if is_closed else reason)
 
     def _first_wait(self) -> int:
         """Draw how long the job waits in the queue: the larger and the busier, the longer."""

@@ -100,6 +100,7 @@ def submit(
     )
 
 
+_SETUP_SHARES = {"prolog": 0.2, "network_and_volumes": 0.15, "image_pull": 0.5}
 _INIT_SHARES = {
     "device_init": 0.06,
     "process_group_init": 0.14,
@@ -148,7 +149,11 @@ def start_up(tape: Tape, draws: Draws, planted: Planted, start: Start, at: int) 
 def _allocate(tape: Tape, draws: Draws, gpus: int, at: int) -> int:
     larger = max(1.0, gpus / 64)
     at = tape.span("scheduling", at, at + draws.about(20 * SECOND * larger**0.3, 0.5))
-    return tape.span("hardware_setup", at, at + draws.about(80 * SECOND * larger**0.15, 0.35))
+    whole = draws.about(80 * SECOND * larger**0.15, 0.35)
+    done = at
+    for stage, share in _SETUP_SHARES.items():
+        done = tape.span("hardware_setup", done, done + round(share * whole), stage)
+    return tape.span("hardware_setup", at, at + whole)
 
 
 def _initialize(tape: Tape, draws: Draws, planted: Planted, start: Start, at: int) -> int:

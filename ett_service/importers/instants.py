@@ -11,7 +11,7 @@ from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_MOST_HOURS: Final = 10_000
 
 
 class UnknownZone(EttError):
@@ -46,7 +46,8 @@ def zone(name: str) -> tzinfo:
 
 def microseconds(at: datetime) -> int:
     """Return an instant with its zone in microseconds since the Unix epoch."""
-    return (at - _EPOCH) // _MICROSECOND
+    since = at - _EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND_US + since.microseconds
 
 
 def local_instant(local: datetime, of: tzinfo, not_before_us: int | None = None) -> LocalInstant:
@@ -66,7 +67,7 @@ def local_instant(local: datetime, of: tzinfo, not_before_us: int | None = None)
 
 
 class LocalClock:
-    """Reads the times of one log from top to bottom, at the cost of one look-up for each hour.
+    """Reads the times of one log from top to bottom, and looks each hour up once.
 
     Records may be a little out of order: only one that lies half an hour or more before the
     latest is taken for the second pass of an hour that happens twice.
@@ -75,18 +76,19 @@ class LocalClock:
     def __init__(self, of: tzinfo) -> None:
         self._of = of
         self._latest_us: int | None = None
-        self._hour: datetime | None = None
-        self._hour_us = 0
+        self._hours: dict[datetime, int] = {}  #: those without a change of clocks
 
     def instant(self, local: datetime) -> LocalInstant:
         """Place a time without a zone."""
         hour = local.replace(minute=0, second=0, microsecond=0)
-        if hour == self._hour:
-            at_us = self._hour_us + (local - hour) // _MICROSECOND
-            instant = LocalInstant(at_us, None)
-        else:
+        hour_us = self._hours.get(hour)
+        if hour_us is None:
             instant = self._looked_up(local, hour)
-        self._latest_us = max(instant.at_us, self._latest_us or instant.at_us)
+        else:
+            past_us = (local.minute * 60 + local.second) * SECOND_US + local.microsecond
+            instant = LocalInstant(hour_us + past_us, None)
+        if self._latest_us is None or instant.at_us > self._latest_us:
+            self._latest_us = instant.at_us
         return instant
 
     def _looked_up(self, local: datetime, hour: datetime) -> LocalInstant:
@@ -96,7 +98,9 @@ class LocalClock:
             local_instant(edge, self._of) for edge in (hour, hour + timedelta(seconds=3_599))
         )
         if end.at_us - begin.at_us == 3_599 * SECOND_US and begin.flaw == end.flaw is None:
-            self._hour, self._hour_us = hour, begin.at_us
+            if len(self._hours) >= _MOST_HOURS:
+                self._hours.clear()
+            self._hours[hour] = begin.at_us
         return instant
 
 

@@ -36,6 +36,7 @@ _LAUNCHER_LINE = re.compile(
     r"|\bSLURM_JOB_?ID[ =](?P<slurm>\d{1,20})"
     r"|\b(?:STEP |JOB |StepId=)(?P<step>\d{1,20})(?:\.\S+)?(?: ON\b|\s*$)"
 )
+_LONGEST_LAUNCHER_LINE: Final = 1 << 16  #: a description of a system is one
 _ERROR_LINE = re.compile(
     r"slurmstepd: error:|srun: error:|\b[A-Za-z_.]*(?:Error|Exception)\b|\bXid\b|oom[-_]kill"
 )
@@ -307,7 +308,7 @@ def _take_record(logs: list[Log], record: LogLine) -> None:
 
 
 def _take_line(logs: list[Log], line: Line) -> None:
-    match = _LAUNCHER_LINE.search(line.text)
+    match = _LAUNCHER_LINE.search(line.text, 0, _LONGEST_LAUNCHER_LINE)
     is_trace_of_shell = line.text.startswith("+")
     if match is not None:
         _take_launcher_line(logs, match, line, is_trace_of_shell)

@@ -157,6 +157,9 @@ GAUGES: tuple[Family, ...] = (
            "Denominator of the ratio that is weighted by accelerators."),
     Family("ett_window_gpu_seconds", Kind.GAUGE, ("cluster", "window", "category"),
            "GPU-seconds of held accelerators by category, restated."),
+    Family("ett_window_wait_weighted_seconds", Kind.GAUGE, ("cluster", "window", "owner"),
+           "Seconds before the first step and of recoveries by whose wait they are, times "
+           "accelerators, restated."),
     Family("ett_window_cost", Kind.GAUGE, ("cluster", "window", "category", "currency"),
            "Cost of these GPU-seconds; absent if any of them has no price."),
     Family("ett_gpu_hour_price", Kind.GAUGE, ("hardware", "currency"),

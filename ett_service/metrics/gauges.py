@@ -15,7 +15,7 @@ from ett_service.core.fleet.measures import PLAIN, WEIGHTED
 from ett_service.core.fleet.totals import PHASE, Totals, ratio
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.clocks import Moments, Sla, clocks
-from ett_service.core.words import OTHER, Category
+from ett_service.core.words import OTHER, Category, Owner
 from ett_service.fleet.economy import Economy, Part
 from ett_service.fleet.scope import Window, window
 from ett_service.storage.fleet import rollups
@@ -52,7 +52,12 @@ _P99 = 0.99
 _LAST_EVENT = "ett_cohort_last_event_timestamp_seconds"
 _COHORT = ("cluster", "model")
 _EVERYTHING = CohortFilter()
-_TIMES = (*PLAIN.categories.values(), *WEIGHTED.categories.values(), "restart_wait_gpu_us")
+_TIMES = (
+    *PLAIN.categories.values(),
+    *WEIGHTED.categories.values(),
+    *WEIGHTED.owners.values(),
+    "restart_wait_gpu_us",
+)
 
 _Adding: TypeAlias = defaultdict[str, Samples]
 
@@ -191,6 +196,9 @@ def _add_gpu_time(
             money = cost.by_category[category]
             if money is not None:
                 gauges["ett_window_cost"].append(((*labels, economy.currency), money))
+        for owner in Owner:
+            waited = ((cluster, name, owner.value), totals.wait_weighted_us(owner) / SECOND_US)
+            gauges["ett_window_wait_weighted_seconds"].append(waited)
 
 
 def _add_percentiles(gauges: _Adding, conn: Connection, span: Window, shown: ShownLabels) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.words import Category
+from ett_service.core.words import Category, Owner
 from ett_service.fleet import summary
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.fleet.scope import Scope, Window
@@ -78,6 +78,16 @@ def test_gpu_time_costs_what_the_prices_say(filled_service: Service) -> None:
         2 * effective
     )
     assert gauges["ett_gpu_hour_price"] == [(("H100", "USD"), 2.0)]
+
+
+def test_waits_of_a_window_are_those_of_the_api_by_owner(filled_service: Service) -> None:
+    of_window = dict(windows(filled_service)["ett_window_wait_weighted_seconds"])
+    with filled_service.store.reading() as conn:
+        window = Window(NOON + 2 * HOUR - 7 * DAY_US, NOON + 2 * HOUR)
+        (group,) = summary.summary(conn, Scope(group_by=("cluster",)), window, ECONOMY).groups
+    waited = {owner: group.totals.wait_weighted_us(owner) / 1e6 for owner in Owner}
+    assert any(waited.values())
+    assert {owner: of_window["a", "7d", owner.value] for owner in Owner} == waited
 
 
 def test_without_a_price_nothing_costs_nothing(filled_service: Service) -> None:

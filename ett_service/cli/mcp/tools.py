@@ -138,6 +138,6 @@ def _refusing(tool: Callable[..., Json]) -> Callable[..., Json]:
         try:
             return tool(*args, **members)
         except EttError as error:
-            raise ToolError(f"{error}. {error.hint}") from None
+            raise ToolError(f"{str(error).rstrip('.')}. {error.hint}".strip()) from None
 
     return answer

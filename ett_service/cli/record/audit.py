@@ -89,10 +89,12 @@ def _audit(args: Namespace) -> Answer:
     """Read the logs as ``ett import`` does, and fold them here.
 
     Raises:
-        Failure: where the format is not recognised, or nothing can be read.
+        Failure: where a path is missing, the format not recognised, or nothing can be read.
     """
     name: str | None = args.format or recognised(args.paths)
     if name is None:
+        if missing := next((path for path in args.paths if not path.exists()), None):
+            raise Failure(f"{missing}: there is no such file or folder")
         raise Failure("the format of these files is not recognised", "Name it with --format.")
     form = FORMATS[name]
     runs, report = form.read(args.paths, args.job, **keywords_of(form.options, args))
@@ -183,6 +185,8 @@ def _write_job(name: str, of: JobAudit, job: Job) -> None:
         f"{name}: {state}, {len(ledger.attempts)} attempts, {ledger.failures} failures, "
         f"{ledger.e2e_us / 1e6:.0f} s to {_end(of)}"
     )
+    if not any(counted for counted, _ in of.pairs.values()):
+        write_line("No record says that it trained, as where only a scheduler tells of a job.")
     write_line()
     write_cells(
         ["definition", "ratio", "counts", "over", "ignores"],

@@ -193,7 +193,7 @@ class Maker:
         self._job = job
         self._spare_job = spare_job
         self._line = 0
-        self._instants: dict[object, int] = {}
+        self._instants: dict[object, tuple[int, str]] = {}
         self._shapes: dict[int, _Shape] = {}
 
     def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
@@ -217,19 +217,21 @@ class Maker:
         return _checked(event)
 
     def _place(self, event: WireEvent, shape: _Shape, line: int) -> None:
-        at_us = self._placed(event["at"], line)
+        at_us, _ = self._placed(event["at"], line)
         for name in shape.instants:
             if name in event:
-                event[name] = rfc3339(self._placed(event[name], line))
+                event[name] = self._placed(event[name], line)[1]
         for name, unit_us in shape.lengths:
             if name in event:
                 event["start"] = rfc3339(at_us - round(_number(event.pop(name), name) * unit_us))
 
-    def _placed(self, value: object, line: int) -> int:
-        """Place an instant, each of a line once."""
-        if value not in self._instants:
-            self._instants[value] = self._read(value, line)
-        return self._instants[value]
+    def _placed(self, value: object, line: int) -> tuple[int, str]:
+        """Place an instant, each of a line once: in microseconds, and as events have it."""
+        placed = self._instants.get(value)
+        if placed is None:
+            at_us = self._read(value, line)
+            placed = self._instants[value] = (at_us, rfc3339(at_us))
+        return placed
 
     def _read(self, value: object, line: int) -> int:
         if isinstance(value, datetime):
@@ -273,8 +275,9 @@ def _checked(event: WireEvent) -> WireEvent:
     struct = STRUCTS[event["type"]]
     if "job" not in event:
         raise NoEvent("it has no job: name it with --job, or in the profile's `common`")
-    texts = _TEXTS[event["type"]]
-    for name in texts & event.keys():
+    for name in _TEXTS[event["type"]]:
+        if name not in event:
+            continue
         text = clean(str(event[name]), _LONGEST_TEXT)
         if DAMAGED in text and name not in _MESSAGES:
             raise NoEvent(f"bytes of `{name}` are no text: {text[:60]!r}")

@@ -96,6 +96,7 @@ async def _refusals(client: Any, key: str) -> None:
         assert answer.is_error
         [content] = answer.content
         assert content.text
+        assert ".." not in content.text
         assert key not in content.text
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
+from tests.builders.sacct import row, written
 
 START_S = 1_785_000_000
 
@@ -59,3 +60,19 @@ def test_a_file_of_no_format_says_what_to_do(
     assert "Name it with --format." in capsys.readouterr().err
     assert main(["audit", "--format", "goodput", str(path)]) == 1
     assert f"{path}: no entry of goodput" in capsys.readouterr().err
+
+
+def test_a_file_that_is_missing_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", str(tmp_path / "none")]) == 1
+    assert f"{tmp_path / 'none'}: there is no such file" in capsys.readouterr().err
+
+
+def test_a_job_of_which_only_a_scheduler_tells_is_said_to_be_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], log: Path
+) -> None:
+    assert main(["audit", str(written(tmp_path, row())), "--timezone", "UTC"]) == 0
+    assert "No record says that it trained" in capsys.readouterr().out
+    assert main(["audit", str(log)]) == 0
+    assert "No record says" not in capsys.readouterr().out
