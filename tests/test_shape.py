@@ -39,7 +39,7 @@ TESTED_IN = {
     "cli/demo/server.py": "cli/demo/test_demo.py",
     "cli/operations/server_checks.py": "cli/operations/test_doctor.py",
     "cli/record/import_options.py": "cli/record/test_import.py",
-    "cli/local.py": "cli/operations/test_config.py",
+    "cli/operations/local.py": "cli/operations/test_config.py",
     "cli/remote.py": "cli/test_failures.py",
     "client/sending/backlog.py": "client/sending/test_spool.py",
     "client/reporting/checkpoint.py": "client/test_session.py",

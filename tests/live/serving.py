@@ -23,6 +23,8 @@ QUICK = {
 """An attempt is lost after 15 seconds, not minutes."""
 
 _A_BATCH = 5000
+_FOLDING_S = 900.0
+"""Bounds a hang: two weeks of a fleet are folded in less, on a busy machine too."""
 
 
 @contextmanager
@@ -58,7 +60,7 @@ def ask(server: Server, method: str, path: str, body: object = None) -> Any:
 
 def settled(server: Server) -> None:
     """Wait until all that came in is in the numbers, and these are published."""
-    wait_for(lambda: server.get("/readyz")["waiting_jobs"] == 0)
+    wait_for(lambda: server.get("/readyz")["waiting_jobs"] == 0, patience_s=_FOLDING_S)
     since = time.time()
     wait_for(lambda: page.read(server.url).get("ett_published_timestamp_seconds", 0) > since)
 

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from ett_service.aggregation.fold_job import fold_all
 from ett_service.cli.arguments import INSTANT, config, instant, output, seconds
-from ett_service.cli.local import opened_for_reading
+from ett_service.cli.operations.local import opened_for_reading
 from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
 from ett_service.cli.verb import Failure, Verb, now_us

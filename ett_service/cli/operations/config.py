@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ett_service.cli.arguments import config
-from ett_service.cli.local import loaded
+from ett_service.cli.operations.local import loaded
 from ett_service.cli.output import write_line
 from ett_service.cli.tables import identifier, prose, text, write_table
 from ett_service.cli.verb import Verb

@@ -9,7 +9,7 @@ from typing import Any
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
 from ett_service.cli.arguments import config, whole
-from ett_service.cli.local import loaded, opened_for_reading
+from ett_service.cli.operations.local import loaded, opened_for_reading
 from ett_service.cli.output import or_dash, write_line
 from ett_service.cli.progress import bar, counted
 from ett_service.cli.tables import identifier, prose, text, write_table

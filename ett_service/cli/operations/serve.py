@@ -7,7 +7,7 @@ from contextlib import closing
 
 from ett_service.app import serve, worker
 from ett_service.cli.arguments import config
-from ett_service.cli.local import loaded
+from ett_service.cli.operations.local import loaded
 from ett_service.cli.verb import Verb, now_us
 from ett_service.logs import configure
 from ett_service.storage.engine.store import open_store

@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from ett_service.cli.local import loaded
 from ett_service.cli.operations.doctor import Check, Finding, Status
+from ett_service.cli.operations.local import loaded
 from ett_service.core.errors import EttError
 from ett_service.logs import redact
 from ett_service.storage.engine.store import open_for_reading

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from ett_service.cli.arguments import config, named, names_settings
-from ett_service.cli.local import loaded, opened_for_reading
+from ett_service.cli.operations.local import loaded, opened_for_reading
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.remote import ask, place
 from ett_service.cli.tables import identifier, spare, text, write_table

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from ett_service.app import detection_plan
 from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
 from ett_service.cli.arguments import INSTANT, config, instant
-from ett_service.cli.local import opened_for_reading
+from ett_service.cli.operations.local import opened_for_reading
 from ett_service.cli.output import NONE, minute, write_line
 from ett_service.cli.regressions.detect_answer import Members, answer_of
 from ett_service.cli.styles import outcome

@@ -325,11 +325,11 @@ def _add_step_times(
         place = chosen[attempt]
         if place is not None:
             by_setting[setting][place].append(round(us / steps))
-    setting = max(
-        by_setting, key=lambda each: (min(map(len, by_setting[each])), each), default=None
-    )
-    if setting is not None and all(by_setting[setting]):
-        for each, step_times_us in zip(figures, by_setting[setting], strict=True):
+    if not by_setting:
+        return
+    most = max(by_setting, key=lambda setting: (min(map(len, by_setting[setting])), setting))
+    if all(by_setting[most]):
+        for each, step_times_us in zip(figures, by_setting[most], strict=True):
             each.durations_us[STEP_TIME] += step_times_us
 
 

@@ -7,8 +7,8 @@ from operator import itemgetter
 from typing import Any
 
 from ett_service.charts.units import amount, count
-from ett_service.cli import cohort
 from ett_service.cli.arguments import named, project, server
+from ett_service.cli.jobs import cohort
 from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.styles import outcome
