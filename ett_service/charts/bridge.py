@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from ett_service.charts.palette import BETTER, COLOURS, WORSE, flat
 from ett_service.charts.svg import (
+    FAINT,
     Markup,
     Scale,
     chart,
@@ -27,7 +28,6 @@ _ROW = 26.0
 _BAR = 16.0
 _LABELS = 280.0  # at most
 _VALUES = 84.0
-_FAINT = 0.18
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> M
     drawn = []
     for mark in marks:
         x = across(mark)
-        drawn.append(line((x, 0), (x, bottom), stroke_opacity=_FAINT))
+        drawn.append(line((x, 0), (x, bottom), stroke_opacity=FAINT))
         drawn.append(label(x, bottom + 16, unit.level(mark), text_anchor="middle"))
     return element("g", *drawn)
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from ett_service.charts.palette import BETTER, COLOURS
 from ett_service.charts.svg import (
+    FAINT,
     Markup,
     Scale,
     chart,
     element,
+    grid,
     label,
     line,
     linear,
@@ -22,7 +24,6 @@ from ett_service.core.words import Category
 _WIDTH, _HEIGHT = 760.0, 300.0
 _TOP, _BOTTOM = 34.0, 246.0
 _LEFT, _RIGHT = 60.0, 640.0
-_FAINT = 0.18
 _TALLEST = 5.0  # times the lowest point: what lies higher would flatten the rest
 _ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400)
 
@@ -72,19 +73,11 @@ def interval_curve(
         title,
         _told(points, intervals),
         _band(intervals.band, reach, across),
-        _grid(marks, up),
+        grid(marks, up, (_LEFT, _RIGHT), percent),
         *_intervals(reach, across),
         *_lines(ident, points, across, up),
         *_pointed(intervals, reach, across),
     )
-
-
-def _grid(marks: Sequence[float], up: Scale) -> Markup:
-    drawn = []
-    for mark in marks:
-        drawn.append(line((_LEFT, up(mark)), (_RIGHT, up(mark)), stroke_opacity=_FAINT))
-        drawn.append(label(_LEFT - 8, up(mark) + 4, percent(mark), text_anchor="end"))
-    return element("g", *drawn)
 
 
 def _intervals(reach: tuple[float, float], across: Scale) -> list[Markup]:
@@ -172,7 +165,7 @@ def _band(band: tuple[float, float], reach: tuple[float, float], across: Scale) 
         width=across(high) - across(low),
         height=_BOTTOM - _TOP,
         fill=BETTER,
-        fill_opacity=_FAINT,
+        fill_opacity=FAINT,
     )
 
 

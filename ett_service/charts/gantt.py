@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from ett_service.charts.palette import paint, patterns
 from ett_service.charts.svg import (
+    FAINT,
     Markup,
     Scale,
     chart,
@@ -28,7 +29,6 @@ _NARROW, _WIDE, _RIGHT = 100.0, 200.0, 1232.0  # of the names, and where rows en
 _TOP = 4.0
 _THINNEST = 0.6
 _NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands
-_FAINT = 0.18
 _LEGEND_ROW = 20.0
 
 
@@ -89,7 +89,7 @@ def _grid(end_s: float, across: Scale, bottom: float, shown: Callable[[float], s
     free_from = 0.0
     for mark in marks:
         x = across(mark)
-        drawn.append(line((x, _TOP), (x, bottom + 4), stroke_opacity=_FAINT))
+        drawn.append(line((x, _TOP), (x, bottom + 4), stroke_opacity=FAINT))
         text = shown(mark)
         if x - width_of(text) / 2 >= free_from:
             drawn.append(label(x, bottom + 18, text, text_anchor="middle"))

@@ -10,6 +10,7 @@ from ett_service.charts.svg import (
     Scale,
     chart,
     element,
+    grid,
     label,
     line,
     linear,
@@ -23,7 +24,6 @@ from ett_service.charts.units import duration
 _WIDTH, _HEIGHT = 1240.0, 320.0
 _TOP, _BOTTOM = 24.0, 284.0
 _LEFT, _RIGHT = 76.0, 1130.0
-_FAINT = 0.18
 _SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30)
 _ROUND_S = (
     *_SECONDS,
@@ -72,7 +72,7 @@ def scatter(
         (_WIDTH, _HEIGHT),
         title,
         _told(dots, levels),
-        _grid(marks, up),
+        grid(marks, up, (_LEFT, _RIGHT), duration),
         _axis(end_s, across, shown),
         *(_dot(dot, across, up) for dot in dots),
         *_levels(levels, (0.0, onset_s, end_s), across, up),
@@ -85,14 +85,6 @@ def _marks(low: float, high: float) -> list[float]:
     first = max((mark for mark in _ROUND_S if mark <= low), default=_ROUND_S[0])
     last = min((mark for mark in _ROUND_S if mark >= high), default=_ROUND_S[-1])
     return [mark for mark in _ROUND_S if first <= mark <= last]
-
-
-def _grid(marks: Sequence[float], up: Callable[[float], float]) -> Markup:
-    drawn = []
-    for mark in marks:
-        drawn.append(line((_LEFT, up(mark)), (_RIGHT, up(mark)), stroke_opacity=_FAINT))
-        drawn.append(label(_LEFT - 8, up(mark) + 4, duration(mark), text_anchor="end"))
-    return element("g", *drawn)
 
 
 def _axis(end_s: float, across: Scale, shown: Callable[[float], str]) -> Markup:

@@ -11,6 +11,9 @@ Markup = NewType("Markup", str)
 """Text that is SVG already; whatever else goes in is escaped by ``words``."""
 
 FONT_PX = 12.0
+FAINT = 0.18
+"""The opacity of what lies behind the values."""
+
 _NARROW_EM = 0.62  # of an average glyph in the wider of the usual sans-serif fonts
 _WIDE_EM = 1.0
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -54,6 +57,21 @@ def line(
         "stroke": "currentColor",
     }
     return element("line", **(ends | attributes))
+
+
+def grid(
+    marks: Iterable[float],
+    up: Callable[[float], float],
+    edges: tuple[float, float],
+    shown: Callable[[float], str],
+) -> Markup:
+    """Draw a faint line for each of *marks* from the left to the right of *edges*, and name it."""
+    left, right = edges
+    drawn = []
+    for mark in marks:
+        drawn.append(line((left, up(mark)), (right, up(mark)), stroke_opacity=FAINT))
+        drawn.append(label(left - 8, up(mark) + 4, shown(mark), text_anchor="end"))
+    return element("g", *drawn)
 
 
 def linked(href: str, *children: Markup) -> Markup:

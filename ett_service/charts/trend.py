@@ -9,6 +9,7 @@ from ett_service.charts.svg import (
     Scale,
     chart,
     element,
+    grid,
     label,
     line,
     linear,
@@ -24,7 +25,6 @@ from ett_service.core.words import Category
 _WIDTH, _HEIGHT = 760.0, 240.0
 _TOP, _BOTTOM = 26.0, 200.0
 _LEFT, _RIGHT = 60.0, 656.0
-_FAINT = 0.18
 _LINE = 15.0
 
 
@@ -69,20 +69,12 @@ def trend(
         (_WIDTH, _HEIGHT),
         title,
         _told(points, target, shown),
-        _grid(marks, up, shown),
+        grid(marks, up, (_LEFT, _RIGHT), shown),
         *(_event(event, across) for event in events),
         *_names(points, across),
         *_curve(points, across, up, shown),
         *_labels(points, target, across, up, shown),
     )
-
-
-def _grid(marks: Sequence[float], up: Scale, shown: Callable[[float | None], str]) -> Markup:
-    drawn = []
-    for mark in marks:
-        drawn.append(line((_LEFT, up(mark)), (_RIGHT, up(mark)), stroke_opacity=_FAINT))
-        drawn.append(label(_LEFT - 8, up(mark) + 4, shown(mark), text_anchor="end"))
-    return element("g", *drawn)
 
 
 def _names(points: Sequence[Point], across: Scale) -> list[Markup]:
