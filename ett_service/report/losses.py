@@ -136,7 +136,7 @@ def jobs(gathered: Gathered) -> Section:
 
 _SPREADS = {
     "time to start": "time_to_start",
-    "time to recover": "time_to_recover",
+    "time to recover, where it resumed after a failure": "time_to_recover",
     "checkpoint blocking": "checkpoint_blocking",
 }
 _FEW = 8  # fewer values than these say little

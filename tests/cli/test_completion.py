@@ -40,11 +40,9 @@ def _completed(line: str, **variables: str) -> list[str]:
     [
         ("ett fl", ["fleet"]),
         ("ett fleet --b", ["--by"]),
-        ("ett regressions tr", ["triage"]),
-        ("ett regressions triage --v", []),
     ],
 )
-def test_bash_completes_verbs_acts_and_options(line: str, words: list[str]) -> None:
+def test_bash_completes_verbs_and_options(line: str, words: list[str]) -> None:
     assert [word for word in _completed(line) if word] == words
 
 

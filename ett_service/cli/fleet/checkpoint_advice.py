@@ -9,7 +9,7 @@ from ett_service.cli.arguments import by, scope, scope_query, server, window, wi
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, text, write_pairs, write_table
+from ett_service.cli.tables import Answer, number, spare, text, write_pairs, write_table
 from ett_service.cli.verb import Failure, Verb
 from ett_service.report.advice import VERDICTS
 
@@ -19,9 +19,9 @@ def _verdict(advice: Answer) -> str:
 
 
 _GROUP = (
-    number("failures", "n.failures", count),
-    number("saves", "n.saves", count),
-    number("a save", "save_seconds.value", duration),
+    spare(number("failures", "n.failures", count)),
+    spare(number("saves", "n.saves", count)),
+    spare(number("a save", "save_seconds.value", duration)),
     number("now", "current.interval_seconds", duration),
     number("best", "best.interval_seconds", duration),
     number("WTT% now", "current.wasted_ratio", percent),

@@ -14,6 +14,7 @@ from ett_service.cli.tables import (
     Column,
     number,
     prose,
+    spare,
     text,
     write_pairs,
     write_table,
@@ -51,13 +52,13 @@ _COMPILES = (
     _SECONDS,
 )
 _GROUP = (
-    number("jobs read", "jobs_read", count),
+    spare(number("jobs read", "jobs_read", count)),
     number("compiling", "compile_seconds", duration),
-    number("recompiles", show=count),
+    spare(number("recompiles", show=count)),
     number("recompiling", "recompile_seconds", duration),
     number("dynamic saves", "dynamic_seconds", duration),
     number("a cache saves", "uncached_seconds", duration),
-    text("setting"),
+    prose("setting"),
 )
 
 

@@ -41,7 +41,9 @@ def sloth(objective: Objective, links: Links) -> dict[str, Plain]:
                 },
                 "alerting": {
                     "name": "EttBudgetBurn",
-                    "annotations": Links(links.runbooks).annotations(f"{fast.name.lower()}.md", ""),
+                    "annotations": {
+                        **Links(links.runbooks).annotations(f"{fast.name.lower()}.md", "")
+                    },
                     "page_alert": {"labels": {"severity": fast.severity}},
                     "ticket_alert": {"labels": {"severity": slow.severity}},
                 },

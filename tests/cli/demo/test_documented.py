@@ -96,7 +96,7 @@ def _asked(environment: Mapping[str, str]) -> Iterator[list[str]]:
     groups = printed("fleet", "--by", "code_version", "--from", "28d")
     before, latest = sorted(str(group["group"]["code_version"]) for group in groups)[-2:]
     for page, words in DOCUMENTED:
-        is_asked = any(" ".join(words).startswith(each) for each in READING)
+        is_asked = any(f"{' '.join(words)} ".startswith(f"{each} ") for each in READING)
         if not is_asked or "ID" in words or ("JOB" not in words and MADE & {*words}):
             continue
         if "..." in words or any(word.startswith("job:") for word in words):
