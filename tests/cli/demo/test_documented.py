@@ -28,7 +28,7 @@ MADE = {"JOB", "copy", "first", "shell", "llm-7b"}
 
 READING = (
     "fleet", "explain", "what-if", "changes", "job", "compile-advice", "checkpoint-advice",
-    "report", "regressions list", "regressions power", "regressions compare", "markers list",
+    "report", "regressions list", "regressions power", "regressions compare",
 )  # fmt: skip
 WIDTHS = (80, 100, 120, 160)
 
