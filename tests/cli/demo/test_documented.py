@@ -28,7 +28,7 @@ MADE = {"JOB", "copy", "first", "shell", "llm-7b"}
 
 READING = (
     "fleet", "explain", "what-if", "changes", "job", "compile-advice", "checkpoint-advice",
-    "report", "regressions list", "regressions power", "regressions compare", "markers list",
+    "report", "regressions list", "regressions power", "regressions compare",
 )  # fmt: skip
 WIDTHS = (80, 100, 120, 160)
 
@@ -111,19 +111,22 @@ def _asked(environment: Mapping[str, str]) -> Iterator[list[str]]:
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_the_commands_of_the_documentation_find_something(
-    environment: Mapping[str, str],
+    environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     asked = list(_asked(environment))
     assert len(asked) > 20
     for words in asked:
-        done = processes.run(*words, environment=environment)
+        done = processes.run(*words, folder=tmp_path, environment=environment)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         assert not _NOTHING.search(done.stdout), f"{words}: {done.stdout}"
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_tables_fit_the_terminal_and_break_no_name(environment: Mapping[str, str]) -> None:
+def test_tables_fit_the_terminal_and_break_no_name(
+    environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a documented command draws into a file
     rows = json.loads(
         processes.run("jobs", "--limit", "20", "--json", environment=environment).stdout
     )
