@@ -7,6 +7,7 @@ WORKDIR /source
 RUN pip install --no-cache-dir build==1.3.0
 COPY pyproject.toml README.md LICENSE ./
 COPY dashboards dashboards
+COPY docs/runbooks docs/runbooks
 COPY migrations migrations
 COPY ett_service ett_service
 RUN python -m build --wheel --outdir /wheels

@@ -23,12 +23,15 @@ READS = (
     "/v1/jobs/llm-70b/productivity",
     "/v1/jobs/llm-70b/checkpoint-advice",
     "/v1/jobs/llm-70b/compile-advice",
+    "/v1/jobs/llm-70b/checkpoints",
+    "/v1/jobs/llm-70b/attempts/0",
     "/v1/fleet/jobs/top",
 )
 #: Answers that name no job.
 OF_ALL_JOBS = (
     "/v1/fleet/summary",
     "/v1/fleet/series",
+    "/v1/fleet/trend",
     "/v1/fleet/explain",
     "/v1/fleet/changes",
     "/v1/fleet/checkpoint-advice",
@@ -37,7 +40,7 @@ OF_ALL_JOBS = (
     "/v1/estimate",
     "/v1/what-if",
 )
-OF_REGRESSIONS = ("", "/01JCXK7V4W", "/compare", "/power", "/mutes")
+OF_REGRESSIONS = ("", "/01JCXK7V4W", "/01JCXK7V4W/values", "/compare", "/power", "/mutes")
 ACTS = ("triage", "acknowledge", "accept", "mute")
 OTLP = "POST /v1/traces"
 MAY: dict[str, set[str]] = {
