@@ -22,7 +22,7 @@ from tests.builders.frameworks import (
 )
 from tests.builders.servers.web import serving
 
-pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
+pytestmark = [pytest.mark.long, pytest.mark.torch, pytest.mark.xdist_group("frameworks")]
 
 PROGRAMS = Path(__file__).parent / "programs"
 MODULE = "ett_service.client.frameworks.huggingface"
