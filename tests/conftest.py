@@ -1,5 +1,6 @@
 """Stores for the tests: a SQLite file and a real PostgreSQL, made by the migrations."""
 
+import gc
 import os
 import shutil
 import signal
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [item for item in items if item.get_closest_marker("long")]
         items[:] = [item for item in items if item not in left]
         config.hook.pytest_deselected(items=left)
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what lives as long as the tests: seven thousand items."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
