@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set how many cases are drawn, and have programs heed SIGINT in the background too."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     drawn = settings(deadline=None, database=None)
-    settings.register_profile("test", drawn, max_examples=100, derandomize=True)
+    settings.register_profile("test", drawn, max_examples=60, derandomize=True)
     settings.register_profile("laws", drawn, max_examples=config.getoption("--cases"))
     settings.load_profile("test")
 

@@ -75,13 +75,13 @@ def count_differences(url: str) -> int:
 
 
 def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
-    fill(database_url, 20)
+    fill(database_url, 10)
 
     done, reports = recomputed(database_url, processes=2)
 
     assert done is not None
-    assert done.jobs == 20
-    assert reports[-1] == 20
+    assert done.jobs == 10
+    assert reports[-1] == 10
     assert reports == sorted(reports)
     assert count_differences(database_url) == 0
 

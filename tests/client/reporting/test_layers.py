@@ -325,6 +325,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank_and_waits_for_it_block(
     tmp_path: Path,
 ) -> None:
