@@ -144,7 +144,7 @@ def test_a_run_from_the_start_begins_there(database_url: str) -> None:
     assert recomputed(database_url, from_start=True)[1][-1] == 4
 
 
-@pytest.mark.parametrize("dialect", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     database_url: str,
 ) -> None:

@@ -73,6 +73,7 @@ def edges(events: Events, phase: str) -> list[tuple[str, str | None]]:
     ]
 
 
+@pytest.mark.long
 def test_steps_of_the_script_silence_those_of_hooks(events_of: EventsOf) -> None:
     events = events_of("for n in range(100, 104):\n    train()\n    ett.step(n)")
     assert {source for _, source in steps(events)} == {None}

@@ -1,6 +1,7 @@
 """The files below dashboards/rules/tests, as promtool runs them, and that they leave no gap."""
 
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,13 @@ def _looks(alert: str) -> list[list[dict[str, Any]]]:
     return [look for look in looks if look]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def _cases() -> Iterator[Any]:
+    for path in FILES:
+        lasts_days = path.stem.startswith(("budget_burn", "failure_rate", "recording"))
+        yield pytest.param(path, id=path.stem, marks=[pytest.mark.long] if lasts_days else [])
+
+
+@pytest.mark.parametrize("path", [*_cases()])
 def test_rules_do_what_the_file_says(path: Path) -> None:
     promtool = needed("promtool", "prometheus")
     done = subprocess.run(
