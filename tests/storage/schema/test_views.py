@@ -228,6 +228,22 @@ def test_attempts_segments_and_recoveries_are_those_of_the_ledger(
     assert (recovery["interrupted"], recovery["resumed"]) == (0, 1)
 
 
+def test_recoveries_count_that_resumed_after_a_failure(store: Store, project_id: int) -> None:
+    cancelled = event(AttemptEnded, NOON + 52 * MINUTE, outcome=Outcome.CANCELLED)
+    stopped = [cancelled if each.type == "attempt_ended" else each for each in trained_twice()]
+    for name, events in (("failed", trained_twice()), ("cancelled", stopped)):
+        key = JobKey(project_id, name)
+        deliver(store, key, events)
+        refreshed(store, key, NOON + 2 * HOUR)
+    rows = read(store, "SELECT job, outcome, resumed, counted FROM ett_v_recoveries ORDER BY job")
+
+    assert [(row["job"], row["outcome"], bool(row["counted"])) for row in rows] == [
+        ("cancelled", "cancelled", False),
+        ("failed", "failed", True),
+    ]
+    assert all(row["resumed"] is not None for row in rows)
+
+
 def test_an_attempt_stands_with_its_time_to_the_loop_its_evidence_and_its_stages(
     store: Store, ledgers: dict[str, JobLedger]
 ) -> None:
