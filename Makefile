@@ -11,7 +11,7 @@ ROUNDS ?= 200
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test laws faults live lint fmt bench detectors failures openapi dashboards pictures golden migrate
+.PHONY: help setup hooks demo test laws faults live postgresql lint fmt bench detectors failures openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,12 @@ faults: setup ## Kill and pause processes hundreds of times, and pass the client
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
 		-n 2 --dist loadgroup --quiet --long -m long
+
+postgresql: setup ## Run the tests with PostgreSQL on every version of it that is here.
+	@for version in $$($(BIN)/python -m tests.builders.databases.postgres); do \
+		echo "PostgreSQL $$version"; \
+		ETT_TEST_POSTGRESQL=$$version $(BIN)/pytest -k postgresql -n 4 --dist loadgroup --quiet || exit 1; \
+	done
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check
