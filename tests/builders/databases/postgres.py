@@ -6,6 +6,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -135,4 +136,4 @@ def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    print(*sorted(by_version()))
+    sys.stdout.write(" ".join(sorted(by_version())) + "\n")
