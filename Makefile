@@ -7,6 +7,8 @@ BIN := .venv/bin
 # How often the long forms try.
 CASES ?= 10000
 ROUNDS ?= 200
+# The mebibytes of junk that each importer is given.
+MIB ?= 1024
 # Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
@@ -55,7 +57,7 @@ faults: setup ## Kill and pause processes hundreds of times, and pass the client
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
-		-n 2 --dist loadgroup --quiet --long -m long
+		-n 2 --dist loadgroup --quiet --long -m long --mib=$(MIB)
 
 postgresql: setup ## Run the tests with PostgreSQL on every version of it that is here.
 	@for version in $$($(BIN)/python -m tests.builders.databases.postgres); do \

@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
     parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
+    parser.addoption("--mib", type=int, default=1024, help="of junk for each format (--long)")
     parser.addoption("--rounds", type=int, default=200, help="of killing and pausing (--long)")
 
 
