@@ -7,9 +7,11 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pkgutil import iter_modules
+from threading import Event
 from types import FrameType
 from typing import TypedDict
 
@@ -164,9 +166,10 @@ def serve(
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
+    ended = Event()
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, partial(_exit, ended))
     with closing(_listening(settings)) as listener, opened as state:
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
@@ -182,20 +185,25 @@ def serve(
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
-        _Server(config, state).run(sockets=[listener])
+        _Server(config, state, ended).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Tells what streams to browsers that the end has come."""
 
-    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+    def __init__(self, config: uvicorn.Config, state: AppState, ended: Event) -> None:
         super().__init__(config)
         self._stopping = state.stopping
+        self._ended = ended
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, as uvicorn does."""
         self._stopping.set()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        return await super().on_tick(counter) or self._ended.is_set()
 
 
 def settle() -> None:
@@ -207,7 +215,8 @@ def settle() -> None:
     gc.freeze()
 
 
-def _exit(_signal: int, _frame: object) -> None:
+def _exit(ended: Event, _signal: int, _frame: object) -> None:
+    ended.set()  # what is raised inside of a callback of the garbage collector is lost
     raise SystemExit(0)
 
 

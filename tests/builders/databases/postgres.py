@@ -43,9 +43,11 @@ def by_version() -> dict[str, Path]:
 
 
 def _version(folder: Path) -> str:
-    command = [folder / "postgres", "--version"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return answer.split()[2].split(".")[0]
+    answer = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
+    )
+    version: str = answer.stdout.split()[2]
+    return version.partition(".")[0]
 
 
 @contextmanager
