@@ -19,9 +19,11 @@ from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
+from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
@@ -91,6 +93,7 @@ class LifespanState(TypedDict):
 
     app: AppState
     own: OwnMetrics
+    admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
     store_epoch: str
@@ -113,7 +116,7 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access)],
+        middleware=[Middleware(Access), Middleware(Admitted)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -135,11 +138,13 @@ class Described(FastAPI):
 
 def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
     revision = migrate.schema_revision()
+    own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
+    admission = Admission(state.capacities, own.count_refused)
+    own.watch(admission)
     return {
         "app": state,
-        "own": OwnMetrics(
-            version=state.version, revision=revision, codes=Code, now_us=state.now_us()
-        ),
+        "own": own,
+        "admission": admission,
         "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,

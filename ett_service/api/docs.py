@@ -1,11 +1,14 @@
 """The API's own pages: its OpenAPI document, and a reader for it that needs no network."""
 
+import hashlib
 import json
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -106,10 +109,39 @@ def _security(path: str) -> list[dict[str, list[str]]]:
     return [{}, {"key": []}] if path == "/metrics" else []
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    body: bytes
+    tag: str
+
+
+async def _document(request: Request) -> _Document:
+    """Return the description, written down once: that takes a second, of a thread."""
+    app = request.app
+    if not hasattr(app.state, "document"):
+        limiter = request.state.admission.decoding
+        app.state.document = await to_thread.run_sync(_written, app, limiter=limiter)
+    document: _Document = app.state.document
+    return document
+
+
+def _written(app: FastAPI) -> _Document:
+    if not hasattr(app.state, "document"):
+        body = bytes(JSONResponse(app.openapi()).body)
+        app.state.document = _Document(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    document: _Document = app.state.document
+    return document
+
+
 @router.get("/openapi.json")
-def read_openapi(request: Request) -> Response:
-    """Return the OpenAPI document."""
-    return JSONResponse(request.app.openapi())
+async def read_openapi(request: Request) -> Response:
+    """Return the OpenAPI document, or 304 where the reader has it."""
+    document = await _document(request)
+    headers = {"ETag": document.tag, "Cache-Control": "public, max-age=300"}
+    sent = (tag.strip() for tag in request.headers.get("if-none-match", "").split(","))
+    if document.tag in {tag.removeprefix("W/") for tag in sent}:
+        return Response(status_code=304, headers=headers)
+    return Response(document.body, headers=headers, media_type="application/json")
 
 
 @router.get("/docs")
