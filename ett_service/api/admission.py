@@ -1,8 +1,8 @@
 """What may be under way at once: requests, and bytes, fairly between keys.
 
 Work is let in by *cost*: an estimate, in bytes, of the memory that it takes. What does not fit
-waits in a queue of its key. A place that falls free goes to the key that holds the least, so that a key
-with many requests waits for itself. What cannot wait is refused at once, with the seconds after
+waits in a queue of its key. A place that falls free goes to the key that holds the least, so that a
+key with many requests waits for itself. What cannot wait is refused at once, with the seconds after
 which it will find a place: 429 for a key that fills more than its part of the queue, else 503.
 
 Everything here runs on the event loop, so nothing is locked.
@@ -70,6 +70,7 @@ class Capacities:
     """What a process takes on."""
 
     writes: Capacity = Capacity(64, 8 << 20)
+    large_writes: Capacity = Capacity(8, 64 << 20, waiting=64)
     reads: Capacity = Capacity(24, 64 << 20)
     body_bytes: int = 64 << 20  #: of all bodies in memory
 
@@ -82,10 +83,15 @@ class Place:
     owner: str
     cost: int
     granted: "asyncio.Future[None] | None" = None  #: while it waits
-    growing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    moving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def grow(self, more: int) -> None:
-        """Go on only once there is room for so many bytes *more*.
+        """Go on only once there is room for so many bytes *more*; see ``move``."""
+        async with self.moving:
+            await self._move(self.pool, self.cost + more)
+
+    async def move(self, pool: "Pool", cost: int) -> None:
+        """Go on only once *pool* has room for work of this *cost*.
 
         It waits as it would have at first, and holds nothing meanwhile: weigh work before it takes
         anything that others wait for, such as a connection to the database.
@@ -93,11 +99,13 @@ class Place:
         Raises:
             Problem: 429 or 503 with ``Retry-After``.
         """
-        async with self.growing:
-            cost = self.cost + more
-            self.leave()
-            self.cost = cost
-            await self.pool.enter(self)
+        async with self.moving:
+            await self._move(pool, cost)
+
+    async def _move(self, pool: "Pool", cost: int) -> None:
+        self.leave()
+        self.pool, self.cost = pool, cost
+        await pool.enter(self)
 
     def leave(self) -> None:
         """Let others in."""
@@ -340,31 +348,39 @@ class BodyBytes:
             raise busy(Refused.KEY_SHARE, 2)
 
 
-_DECODERS = 2
-"""Bodies decoded at once: more threads would not decode more, and take memory and turns."""
-
-
 _SCRAPES = 4
 
 
 class Admission:
-    """All that a process has under way. Made and used on the event loop."""
+    """All that a process has under way. Made and used on the event loop.
+
+    Large bodies have places and a thread of their own: one that takes seconds to decode must not
+    keep small ones waiting. More threads would not decode more, and take memory.
+    """
 
     def __init__(self, capacities: Capacities, count: Refusing = lambda _: None) -> None:
         self._count = count
         self._refused: Counter[Refused] = Counter()
         self._logged_at = -math.inf
         self.writes = Pool(capacities.writes, self.refuse)
+        self.large_writes = Pool(capacities.large_writes, self.refuse)
         self.reads = Pool(capacities.reads, self.refuse)
         self.scrapes = Pool(Capacity(_SCRAPES, 1 << 20, _SCRAPES), self.refuse)
         self.bodies = BodyBytes(capacities.body_bytes, self.refuse)
-        self.decoding = CapacityLimiter(_DECODERS)
+        self.decoding = CapacityLimiter(1)
+        self.large_decoding = CapacityLimiter(1)
         self.health = CapacityLimiter(1)  #: a thread of its own: the work may hold all others
 
     @property
     def pools(self) -> dict[str, Pool]:
         """The classes of work, by their names in the metrics."""
-        return {"write": self.writes, "read": self.reads, "scrape": self.scrapes}
+        pools = {
+            "write": self.writes,
+            "large_write": self.large_writes,
+            "read": self.reads,
+            "scrape": self.scrapes,
+        }
+        return pools
 
     def refuse(self, reason: Refused) -> None:
         """Count a refusal, and log the sums, once a minute."""

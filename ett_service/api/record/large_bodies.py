@@ -21,6 +21,9 @@ T = TypeVar("T")
 _INFLATES = 16
 """How much larger a compressed body is expected to be; what is larger waits for more room."""
 
+_LARGE = 2 << 20
+"""Bytes, inflated, from which a body is worked on beside the others: twice what clients send."""
+
 _REST_OF_A_REQUEST = 4 << 10
 
 
@@ -48,15 +51,23 @@ class LargeBody:
             except BodyTooLarge as error:
                 if error.what != "inflated bytes":
                     raise
-            await self.place.grow(most - self.place.cost)
+            await self.place.move(self.admission.large_writes, most)
         return await self._decoded(decode, most)
 
     async def _decoded(self, decode: Callable[[bytes, Limits], T], most: int) -> T:
-        admission: Admission = self.request.state.admission
+        admission = self.admission
+        is_large = self.place.pool is admission.large_writes
+        limiter = admission.large_decoding if is_large else admission.decoding
         limits = replace(self.limits, max_inflated_bytes=most)
-        decoded = await to_thread.run_sync(decode, self.body, limits, limiter=admission.decoding)
+        decoded = await to_thread.run_sync(decode, self.body, limits, limiter=limiter)
         await require_sender(self.request)
         return decoded
+
+    @property
+    def admission(self) -> Admission:
+        """What lets it in."""
+        admission: Admission = self.request.state.admission
+        return admission
 
 
 @asynccontextmanager
@@ -73,7 +84,8 @@ async def large_body(request: Request, state: AppState, key: Key) -> AsyncIterat
     with admission.bodies.held(key.prefix) as count:
         body = await read_body(request, most=most, deadline_s=state.body_deadline_s, count=count)
         cost = _cost(request, body, state.limits)
-        async with admission.writes.working(key.prefix, cost, _gone(request)) as place:
+        pool = admission.large_writes if cost > _LARGE else admission.writes
+        async with pool.working(key.prefix, cost, _gone(request)) as place:
             await require_sender(request)
             yield LargeBody(request, body, place, state.limits)
 
