@@ -21,6 +21,7 @@ from enum import StrEnum
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect
 
+from ett_service.api.capacity import Capacities, Capacity
 from ett_service.api.problems import Problem, ProblemKind
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class Refused(StrEnum):
     CONNECTIONS = "connections"
     HEADERS_LARGE = "headers_large"
     ADDRESS_LONG = "address_long"
+    MALFORMED = "malformed"
     HEADERS_SLOW = "headers_slow"
     BODY_SLOW = "body_slow"
     ANSWER_SLOW = "answer_slow"
@@ -53,26 +55,6 @@ class Refused(StrEnum):
 Refusing = Callable[[Refused], None]
 Gone = Callable[[], Awaitable[object]]
 """Returns when the client has closed the connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """What one class of work may take."""
-
-    requests: int  #: worked on at once
-    cost: int  #: of them together, in bytes; one alone may cost more
-    waiting: int = 256  #: requests that wait
-    wait_s: float = 5.0  #: the longest that one waits
-
-
-@dataclass(frozen=True, slots=True)
-class Capacities:
-    """What a process takes on."""
-
-    writes: Capacity = Capacity(64, 8 << 20)
-    large_writes: Capacity = Capacity(8, 64 << 20, waiting=64)
-    reads: Capacity = Capacity(24, 64 << 20)
-    body_bytes: int = 64 << 20  #: of all bodies in memory
 
 
 @dataclass(slots=True, eq=False)
@@ -374,13 +356,12 @@ class Admission:
     @property
     def pools(self) -> dict[str, Pool]:
         """The classes of work, by their names in the metrics."""
-        pools = {
+        return {
             "write": self.writes,
             "large_write": self.large_writes,
             "read": self.reads,
             "scrape": self.scrapes,
         }
-        return pools
 
     def refuse(self, reason: Refused) -> None:
         """Count a refusal, and log the sums, once a minute."""

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
@@ -17,7 +18,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, fleet, health
+from ett_service.api import connections, docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
 from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
@@ -173,8 +174,14 @@ def serve(
     # the process before the store is closed.
     signal.signal(signal.SIGTERM, _exit)
     with closing(_listening(settings)) as listener, opened as state:
+        connections.write_no_line_a_request()
+        limits = connections.affordable(state.connections)
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
+            http=connections.bounded_protocol(limits),
+            ws="none",
+            timeout_keep_alive=math.ceil(limits.idle_s),
+            h11_max_incomplete_event_size=2 * limits.header_bytes,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ett_service.api.admission import UNKNOWN, Admission, Place, Pool, Refused
+from ett_service.api.connections import require_small_head
 from ett_service.api.problems import Problem, ProblemKind, render
 
 ALWAYS_IN = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -105,6 +106,7 @@ class Admitted:
         digest = _digest(scope)
         inbox = Inbox(receive)
         try:
+            _require_small_head(scope)
             await self._serve(scope, inbox, send, self._owners.of(digest))
         except Problem as problem:
             scope["state"]["is_refused"] = True
@@ -128,6 +130,17 @@ class Admitted:
                 await send(message)
 
             await self.app(scope, inbox, send_on)
+
+
+def _require_small_head(scope: Scope) -> None:
+    try:
+        require_small_head(scope, scope["state"]["app"].connections)
+    except Problem as problem:
+        is_long = problem.kind is ProblemKind.ADDRESS_LONG
+        scope["state"]["admission"].refuse(
+            Refused.ADDRESS_LONG if is_long else Refused.HEADERS_LARGE
+        )
+        raise
 
 
 async def _small_body(scope: Scope, inbox: Inbox) -> None:
