@@ -125,12 +125,16 @@ class Pool:
             Problem: 429 or 503 with ``Retry-After``, at once or after the longest wait.
             ClientDisconnect: The sender has gone while it waited.
         """
-        place = Place(self, owner, cost)
+        place = self.place(owner, cost)
         await self.enter(place, gone)
         try:
             yield place
         finally:
             place.leave()
+
+    def place(self, owner: str, cost: int) -> Place:
+        """Return a place that is still to be taken."""
+        return Place(self, owner, cost)
 
     async def enter(self, place: Place, gone: Gone | None = None) -> None:
         """Take *place*; raises as ``working`` does."""
@@ -232,8 +236,8 @@ class Pool:
         Raises:
             Problem: 429 or 503.
         """
-        fullest = max(self._queues, key=lambda name: len(self._queues[name]))
-        if len(self._queues.get(owner, ())) + 1 >= len(self._queues[fullest]):
+        fullest = max(self._queues, key=lambda name: len(self._queues[name]), default=owner)
+        if len(self._queues.get(owner, ())) + 1 >= len(self._queues.get(fullest, ())):
             is_alone = {*self._queues, *self._held} <= {owner}
             raise self._busy(owner, Refused.OVERLOADED if is_alone else Refused.KEY_SHARE)
         latest = self._queues[fullest][-1]

@@ -181,7 +181,6 @@ def serve(
             http=connections.bounded_protocol(limits),
             ws="none",
             timeout_keep_alive=math.ceil(limits.idle_s),
-            h11_max_incomplete_event_size=2 * limits.header_bytes,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -56,6 +56,7 @@ class Watch:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
+        self._sweep_s = min(_SWEEP_S, limits.header_s / 4)
         self._open: set[_Bounded] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -72,7 +73,7 @@ class Watch:
                 is_room = True
         self._open.add(connection)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+            self._timer = asyncio.get_running_loop().call_later(self._sweep_s, self._sweep)
         return is_room
 
     def discard(self, connection: "_Bounded") -> None:
@@ -85,7 +86,7 @@ class Watch:
         for each in tuple(self._open):
             each.check(now)
         if self._open:
-            self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
+            self._timer = asyncio.get_running_loop().call_later(self._sweep_s, self._sweep)
 
 
 class _Bounded:
@@ -213,6 +214,11 @@ class _Bounded:
 class BoundedH11(_Bounded, H11Protocol):
     """The parser in Python."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Its own limit comes second: it has one answer for all that is too much.
+        self.conn = h11.Connection(h11.SERVER, 2 * self.watch.limits.header_bytes + _PIECE)
+
     def _is_in_head(self) -> bool:
         return self.conn.their_state is h11.IDLE
 
@@ -251,7 +257,7 @@ class BoundedHttpTools(_Bounded, HttpToolsProtocol):
         """Begin to work on it, unless too many wait for it on the same connection."""
         if len(self.pipeline) >= _MOST_PIPELINED:
             raise ValueError("too many pipelined requests")
-        self._in_head, self._silent = False, 0
+        self._in_head, self._silent, self._head = False, 0, 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

@@ -100,7 +100,7 @@ class Admitted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in ALWAYS_IN:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         digest = _digest(scope)
@@ -155,7 +155,7 @@ async def _small_body(scope: Scope, inbox: Inbox) -> None:
 
 def _pool(scope: Scope) -> Pool | None:
     admission: Admission = scope["state"]["admission"]
-    if scope["path"] in OWN_POOL:
+    if scope["path"] in ALWAYS_IN or scope["path"] in OWN_POOL:
         return None
     return admission.scrapes if scope["path"] == "/metrics" else admission.reads
 

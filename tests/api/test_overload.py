@@ -51,7 +51,7 @@ class Load:
 
 
 LOADS = [
-    pytest.param(Load(16 * MIB, tuple(BOMBS), 8, 300), id="short"),
+    pytest.param(Load(16 * MIB, tuple(BOMBS), 24, 300), id="short"),
     pytest.param(Load(64 * MIB, 4 * tuple(BOMBS), 40, 1500), id="long", marks=pytest.mark.long),
 ]
 

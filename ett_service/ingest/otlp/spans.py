@@ -315,7 +315,8 @@ class _JsonRequest:
         raw = self._cursor.value()
         if len(raw) > _MOST_SPAN_BYTES:
             raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
-        return _RESOURCE_JSON.decode(raw)
+        resource: _Resource | None = _RESOURCE_JSON.decode(raw)
+        return resource
 
     def _each(self, name: str, wanted: str) -> Iterator[None] | None:
         """Return the elements of what *name* has, if it is what is *wanted*; else pass it."""
