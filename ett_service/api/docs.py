@@ -13,7 +13,8 @@ from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from ett_service.api.problems import Problem, ProblemDocument, ProblemKind
+from ett_service.api.overload import ALWAYS_IN
+from ett_service.api.problems import Problem, ProblemDocument, ProblemKind, declared
 from ett_service.ingest.requests import regression_remark_schema, remark_schema
 from ett_service.ingest.trainer_status import trainer_status_schema
 from ett_service.ingest.wire import event_schema
@@ -42,7 +43,8 @@ Effective Training Time (ETT%) of training jobs: send events, read exact ledgers
 
 Every request needs a key, `Authorization: Bearer ett_...`, except those for health and for this
 page. Errors are problem documents (RFC 9457) with codes and pointers; they never repeat the
-value that was sent. Every answer carries `X-Request-Id`.
+value that was sent. Every answer carries `X-Request-Id`. A busy service answers 429 or 503 with
+`Retry-After`; an address that is too long 414, headers that are too large 431.
 
 Examples are recorded answers. Their lists are cut to two items.
 """
@@ -70,6 +72,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 operation["security"] = _security(path)
+                if path not in ALWAYS_IN:
+                    for status, refusal in declared(429, 503).items():
+                        operation["responses"].setdefault(str(status), refusal)
                 _add_examples(operation)
         app.openapi_schema = document
     return app.openapi_schema
