@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
@@ -19,11 +20,13 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, fleet, health
+from ett_service.api import connections, docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
+from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
@@ -93,6 +96,7 @@ class LifespanState(TypedDict):
 
     app: AppState
     own: OwnMetrics
+    admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
     store_epoch: str
@@ -115,7 +119,7 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access)],
+        middleware=[Middleware(Access), Middleware(Admitted)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -137,11 +141,13 @@ class Described(FastAPI):
 
 def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
     revision = migrate.schema_revision()
+    own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
+    admission = Admission(state.capacities, own.count_refused)
+    own.watch(admission)
     return {
         "app": state,
-        "own": OwnMetrics(
-            version=state.version, revision=revision, codes=Code, now_us=state.now_us()
-        ),
+        "own": own,
+        "admission": admission,
         "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
@@ -171,8 +177,13 @@ def serve(
     # the process before the store is closed.
     signal.signal(signal.SIGTERM, partial(_exit, ended))
     with closing(_listening(settings)) as listener, opened as state:
+        connections.write_no_line_a_request()
+        limits = connections.affordable(state.connections)
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
+            http=connections.bounded_protocol(limits),
+            ws="none",
+            timeout_keep_alive=math.ceil(limits.idle_s),
             log_config=None,
             access_log=False,
             server_header=False,
