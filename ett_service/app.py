@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.intervals import SECOND_US
+from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
@@ -156,7 +156,9 @@ def _detection(settings: Settings, store: Store, notified: Notifications) -> Det
     options = DetectionOptions(
         plan=detection_plan(settings),
         rules=StateRules(runs=detection.runs),
-        audience=Audience(notified.directory, notified.public_url),
+        audience=Audience(
+            notified.directory, notified.public_url, round(detection.remind_hours * HOUR_US)
+        ),
         every_us=round(detection.every_seconds * SECOND_US),
         settle_us=round(detection.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,

@@ -6,7 +6,7 @@ Up to 16 requests are under way at once, and one at a time to each receiver.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.regressions.finding import State
+from ett_service.core.regressions.finding import Ending, State
 from ett_service.notifications.notice import Notice, Status, from_json, to_json
 from ett_service.notifications.routing import Directory, Schedule, targets
 from ett_service.notifications.sender import Outcome, Sender, is_repeated
@@ -25,7 +25,7 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import Claim, DeliveryState, Message, TryResult
-from ett_service.storage.regressions import findings, mutes
+from ett_service.storage.regressions import mutes, notices
 from ett_service.storage.regressions.findings import Regression
 from ett_service.worker.thread import PeriodicThread
 
@@ -36,14 +36,18 @@ class Audience:
 
     directory: Directory = field(default_factory=Directory)
     public_url: str = ""
+    remind_us: int = 0  #: notify again of what nobody acknowledged for so long; 0 for never
 
 
-def pending(conn: Connection, now_us: int) -> list[Regression]:
-    """Read the regressions whose changes receivers do not know yet, unless they are muted.
+def pending(conn: Connection, audience: Audience, now_us: int) -> list[Regression]:
+    """Read the regressions that receivers are to be notified of, unless they are muted.
 
+    Those are changes that receivers do not know, and reminders of what nobody acknowledges.
     Changes while a regression is muted are notified once the mute ends, as they are by then.
     """
-    owed = findings.unnotified(conn)
+    owed = notices.unnotified(conn)
+    if audience.remind_us:
+        owed += notices.unacknowledged(conn, now_us - audience.remind_us)
     projects = {regression.project_id for regression in owed}
     muted = {project_id: mutes.muted(conn, project_id, now_us) for project_id in projects}
     return [
@@ -55,11 +59,11 @@ def pending(conn: Connection, now_us: int) -> list[Regression]:
 
 def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
     """Put pending notices into the outbox, in the transaction of what led to them."""
-    regressions = pending(conn, now_us)
+    regressions = pending(conn, audience, now_us)
     receivers = audience.directory.all(conn, now_us) if regressions else []
     for regression in regressions:
         if regression.is_news:
-            notice = _notice(regression, audience.public_url)
+            notice = _notice(regression, audience.public_url, now_us)
             body = to_json(notice)
             messages = [
                 Message(receiver.owner, receiver.name, body)
@@ -68,26 +72,48 @@ def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
             deliveries.put(
                 conn, notice.project_id, notice.fingerprint, notice.version, messages, now_us
             )
-        findings.mark_notified(conn, regression)
+        notices.mark_notified(conn, regression, now_us)
 
 
-def _notice(regression: Regression, public_url: str) -> Notice:
+def _notice(regression: Regression, public_url: str, now_us: int) -> Notice:
     standing = regression.standing
     assert standing.firing_us is not None
+    is_firing = standing.state is State.FIRING and not regression.is_quiet
     return Notice(
         project_id=regression.project_id,
         project=regression.project,
         id=regression.id,
         fingerprint=regression.series.fingerprint,
-        version=standing.version,
-        status=Status.FIRING if standing.state is State.FIRING else Status.RESOLVED,
+        version=notices.version_to_notify(regression),
+        status=Status.FIRING if is_firing else Status.RESOLVED,
         severity=regression.severity,
         starts_us=standing.firing_us,
-        ends_us=standing.resolved_us,
+        ends_us=None if is_firing else standing.resolved_us or now_us,
         finding=standing.finding,
         attribution=regression.attribution,
         public_url=public_url,
+        remark=_remark(regression),
     )
+
+
+def _remark(regression: Regression) -> str:
+    """Return why a notice is sent again, or why the regression is over."""
+    standing = regression.standing
+    if regression.is_quiet:
+        return "Somebody called it noise: nothing more is sent about it."
+    if standing.state is State.FIRING:
+        is_known = regression.notified_version == standing.version
+        return "A reminder: nobody has acknowledged it yet." if is_known else ""
+    if standing.ended is Ending.MERGED:
+        return f"{regression.merged_into} reports the same change from now on."
+    return _REMARKS.get(standing.ended, "")
+
+
+_REMARKS: Mapping[Ending | None, str] = {
+    Ending.ACCEPTED: "Somebody accepted the present level.",
+    Ending.GONE: "Nothing of its cohort has run for so long as is searched.",
+    Ending.REFUTED: "Two runs that were launched for it do not differ.",
+}
 
 
 log = logging.getLogger(__name__)

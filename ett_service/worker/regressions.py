@@ -269,7 +269,9 @@ class DetectionThread(PeriodicThread):
             run = DetectionRun(project_id, at_us, took_us, epoch, result.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return
-            findings.record(conn, project_id, at_us, result.run_findings, self._options.rules)
+            findings.record(
+                conn, project_id, at_us, result.run_findings, self._options.rules, result.gone
+            )
         notify.enqueue(conn, self._options.audience, now_us)
 
     def _notify(self, epoch: int) -> None:
@@ -280,7 +282,8 @@ class DetectionThread(PeriodicThread):
             notify.enqueue(conn, self._options.audience, self._options.clock(conn))
 
         with self._store.reading() as conn:
-            pending = notify.pending(conn, self._options.clock(conn))
+            now_us = self._options.clock(conn)
+            pending = notify.pending(conn, self._options.audience, now_us)
         if pending:
             self._store.write(work)
 

@@ -23,7 +23,7 @@ from ett_service.cli.tables import (
     write_table,
 )
 from ett_service.cli.verb import Exit, Verb, act
-from ett_service.core.regressions.finding import Metric, State, Verdict
+from ett_service.core.regressions.finding import Metric, State, Triage, Verdict
 
 _PATH = "/v1/regressions"
 _POWER = f"{_PATH}/power"
@@ -93,7 +93,8 @@ def _list_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--fail-on",
         choices=("pending", "firing"),
-        help="exit 3 if a regression that is not muted is firing (pending: or pending)",
+        help="exit 3 if a regression that is neither muted nor noise is firing "
+        "(pending: or pending)",
     )
 
 
@@ -116,10 +117,13 @@ def _gate(_findings: Any, args: Namespace) -> Exit:
     states = ["firing"] if args.fail_on == "firing" else ["pending", "firing"]
     query = {**_query(args), "state": states, "verdict": ["regression"]}
     regressions = listed(args, _PATH, "regressions", query)
-    failing = sum(regression["muted_until"] is None for regression in regressions)
+    failing = sum(
+        regression["muted_until"] is None and regression["triage"] != Triage.NOISE
+        for regression in regressions
+    )
     if not failing:
         return Exit.DONE
-    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {failing}.\n")
+    sys.stderr.write(f"Regressions {' or '.join(states)}, neither muted nor noise: {failing}.\n")
     return Exit.GATE
 
 

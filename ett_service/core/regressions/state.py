@@ -155,9 +155,7 @@ def _news(
     known = {**firing, **{key: finding for key, finding in found.items() if finding.holds}}
     keys = sorted(known, key=lambda key: (key not in firing, key))
     no_news = {keys[place] for place in absorbers([known[key] for key in keys])}
-    return {
-        key: finding for key, finding in found.items() if key in firing or key not in no_news
-    }
+    return {key: finding for key, finding in found.items() if key in firing or key not in no_news}
 
 
 def _firing(states: Mapping[FindingKey, FindingState]) -> dict[FindingKey, FindingState]:

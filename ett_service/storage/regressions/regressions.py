@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.errors import EttError
-from ett_service.core.regressions.finding import State, Triage
+from ett_service.core.regressions.finding import Ending, State, Triage
 from ett_service.core.regressions.state import resolved
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions import findings
@@ -95,7 +95,7 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
         return None
     standing = stored.standing
     if standing.state is State.FIRING:
-        standing = resolved(standing, act.at_us)
+        standing = resolved(standing, act.at_us, Ending.ACCEPTED)
     elif standing.state is State.PENDING:
         standing = replace(standing, state=State.INACTIVE, runs=0)
     _put_baseline(conn, stored, act)
