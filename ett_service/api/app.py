@@ -33,7 +33,7 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage, values
+from ett_service.api.regressions import causes, comparison, mutes, power, triage, values
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -71,6 +71,7 @@ ROUTERS = (
     markers.router,
     comparison.router,
     power.router,
+    causes.router,
     mutes.router,
     regressions.router,
     values.router,

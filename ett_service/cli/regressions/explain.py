@@ -24,6 +24,13 @@ from ett_service.cli.tables import Answer, number, prose, text, write_table
 from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
+_ENDINGS = {
+    "better": "the change is over",
+    "accepted": "its level was accepted",
+    "merged": "another finding reports the same change",
+    "gone": "nothing of its cohort runs any more",
+    "refuted": "two runs that were launched for it do not differ",
+}
 
 
 def _four_digits(figure: float | None) -> str:
@@ -87,7 +94,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
         f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
     )
     write_line(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
-    write_line(f"costs {cost(finding['impact'])}")
+    write_line(f"costs {cost(finding['impact'])}, by {minute(finding['after']['to'])} (UTC)")
+    _write_fired(finding["fired"])
     write_line()
     _write_sides(finding)
     if _differ(finding):
@@ -95,6 +103,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
         write_line()
     write_table(_GATES, finding["gates"])
     _write_power(finding["power"])
+    if by := finding["attribution"]["as_of"]:
+        write_line(f"associations, by {minute(by)} (UTC)")
     _write_attribution(finding["attribution"])
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
@@ -112,11 +122,27 @@ def _state(finding: Answer) -> str:
         parts.append(f"reopened {count(finding['reopened'])} times")
     if finding["acknowledged_at"]:
         parts.append(f"acknowledged by {author(finding, 'acknowledged_by')}")
+    if finding["ended"]:
+        parts.append(_ending(finding))
     if finding["triage"]:
         parts.append(f"triaged as {finding['triage']} by {author(finding, 'triage_by')}")
     if finding["muted_until"]:
         parts.append(f"muted until {minute(finding['muted_until'])}")
     return ", ".join(parts)
+
+
+def _ending(finding: Answer) -> str:
+    if finding["merged_into"]:
+        return f"{finding['merged_into']} reports the same change"
+    return _ENDINGS[finding["ended"]]
+
+
+def _write_fired(fired: Answer | None) -> None:
+    """Write what it was when it fired: the other numbers are of the last run that found it."""
+    if fired is not None:
+        level = f"{factor(fired['ratio'])}, n={count(fired['after']['n'])}"
+        when = minute(fired["at"])
+        write_line(f"when it fired, {when} (UTC): {level}, costs {cost(fired['impact'])}")
 
 
 def _write_sides(finding: Answer) -> None:
@@ -130,7 +156,10 @@ def _write_sides(finding: Answer) -> None:
         text("from (UTC)", "from", minute),
         text("to (UTC)", "to", minute),
     )
-    write_table(columns, [{"name": side, **finding[side]} for side in ("before", "after")])
+    rows = [{"name": side, **finding[side]} for side in ("before", "after")]
+    if fired := finding["fired"]:
+        rows.append({"name": "when it fired", **fired["after"]})
+    write_table(columns, rows)
     bounds = finding["interval"]
     interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
     p, q = finding["p"], finding["q"]
