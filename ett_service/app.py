@@ -10,7 +10,7 @@ from ipaddress import ip_address
 
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
@@ -148,7 +148,13 @@ def _delivery(settings: Settings, store: Store, notified: Notifications) -> Deli
         steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
         resend_us=round(alerting.resend_seconds * SECOND_US),
     )
-    return DeliveryThread(store, notified.directory, notified.sender(), schedule)
+    return DeliveryThread(
+        store,
+        notified.directory,
+        notified.sender(),
+        schedule,
+        keep_us=round(alerting.keep_days * DAY_US),
+    )
 
 
 def _detection(settings: Settings, store: Store, notified: Notifications) -> DetectionThread:

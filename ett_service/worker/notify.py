@@ -22,9 +22,12 @@ from ett_service.notifications.routing import Directory, Schedule, targets
 from ett_service.notifications.sender import Outcome, Sender, is_repeated
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.seal import NoSecretKey
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers import receivers as stored
 from ett_service.storage.receivers.deliveries import Claim, DeliveryState, Message, TryResult
+from ett_service.storage.receivers.pruning import prune
 from ett_service.storage.regressions import mutes, notices
 from ett_service.storage.regressions.findings import Regression
 from ett_service.worker.thread import PeriodicThread
@@ -123,6 +126,8 @@ Settle: TypeAlias = Callable[[int], TryResult]
 
 _MOST_AT_ONCE = 16
 _POLL_SECONDS = 0.5
+_PRUNE_SECONDS = 3_600.0
+_MOST_PRUNED = 500  #: in one transaction
 _RECORD_RETRY_SECONDS = 1.0  #: while the database is away
 _RECORD_RETRIES = 30
 #: A claim lasts longer than the longest request, so that its outcome can still be recorded.
@@ -134,7 +139,8 @@ class DeliveryThread(PeriodicThread):
 
     Several workers on one database share the deliveries, by the *clock* of the database. If one
     dies, the others take its deliveries once their claims expire. At the end, requests in flight
-    get *patience_seconds* to finish.
+    get *patience_seconds* to finish. Deliveries that are over are removed after *keep_us*, where
+    it is not 0.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class DeliveryThread(PeriodicThread):
         *,
         clock: Callable[[Connection], int] = lease.now_us,
         patience_seconds: float = 5.0,
+        keep_us: int = 0,
     ) -> None:
         super().__init__(
             "delivery", failure="No delivery could be started.", event="deliveries_failed"
@@ -156,12 +163,50 @@ class DeliveryThread(PeriodicThread):
         self._schedule = schedule or Schedule()
         self._clock = clock
         self._patience_seconds = patience_seconds
+        self._keep_us = keep_us
+        self._prune_at = 0.0  #: on the monotonic clock
         self._longest_us = round(sender.longest_seconds * SECOND_US)
         self._in_flight: list[threading.Thread] = []
 
     @override
+    def start(self) -> None:
+        """Begin the thread, once no secret is sealed with a former key any more."""
+        self._reseal()
+        super().start()
+
+    @override
     def step(self) -> float:
+        self._prune()
         return 0.0 if self.run_once() else _POLL_SECONDS
+
+    def _reseal(self) -> None:
+        try:
+            with self._store.reading() as conn:
+                if not stored.listing(conn):
+                    return
+            resealed = self._store.write(self._directory.reseal)
+        except (NoSecretKey, StorageUnavailable) as error:
+            log.warning("Secrets were not sealed anew: %s", error, extra={"event": "not_resealed"})
+            return
+        if resealed.count:
+            log.info(
+                "Sealed the secrets of %d receivers with the newest key; no other is needed.",
+                resealed.count,
+                extra={"event": "resealed"},
+            )
+        if resealed.unreadable:
+            names = ", ".join(resealed.unreadable)
+            log.warning("No key reads the secrets of: %s.", names, extra={"event": "unreadable"})
+
+    def _prune(self) -> None:
+        if not self._keep_us or time.monotonic() < self._prune_at:
+            return
+        self._prune_at = time.monotonic() + _PRUNE_SECONDS
+        with self._store.reading() as conn:
+            before_us = self._clock(conn) - self._keep_us
+        work = partial(prune, before_us=before_us, most=_MOST_PRUNED)
+        while self._store.write(work) == _MOST_PRUNED and not self.stopping.is_set():
+            pass
 
     @override
     def join(self, seconds: float | None = None) -> None:

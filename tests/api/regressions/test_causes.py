@@ -85,9 +85,8 @@ def test_a_part_of_the_fleet_has_its_own_causes(service: Service, project_id: in
     assert answer["causes"][0]["cohorts"] == [dict(OTHER)]
 
 
-def test_without_regressions_there_is_no_cause_and_no_cost(
-    service: Service, project_id: int
-) -> None:
+@pytest.mark.usefixtures("project_id")
+def test_without_regressions_there_is_no_cause_and_no_cost(service: Service) -> None:
     answer = causes(service)
     assert (answer["causes"], answer["small"]) == ([], 0)
     assert answer["total"]["gpu_hours_per_week"] == 0.0

@@ -83,7 +83,9 @@ def test_of_two_stages_the_earlier_one_stays() -> None:
 
 def test_costs_of_one_cause_are_counted_once() -> None:
     phase, elsewhere = finding(), finding(cohort=OTHER)
-    assert counted_once([finding(INDUCTOR), finding(START), elsewhere, finding(ETT, ()), phase]) == [
+    assert counted_once(
+        [finding(INDUCTOR), finding(START), elsewhere, finding(ETT, ()), phase]
+    ) == [
         phase,
         elsewhere,
     ]
