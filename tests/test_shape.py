@@ -51,7 +51,6 @@ TESTED_IN = {
     "client/frameworks/checkpoint_io.py": "client/frameworks/test_lightning.py",
     "client/frameworks/fabric.py": "client/frameworks/test_lightning.py",
     "client/launching/launcher.py": "client/launching/test_command.py",
-    "client/sending/leftovers.py": "client/launching/test_command.py",
     "client/recorder.py": "client/test_session.py",
     "client/autostart.py": "client/test_automatic.py",
     "client/reporting/layers.py": "client/test_automatic.py",

@@ -256,8 +256,13 @@ def test_dead_letters_are_listed_and_sent_again(desk: Desk) -> None:
 def test_a_receiver_that_fails_again_and_again_is_paused_for_a_while(desk: Desk) -> None:
     desk.add("http://127.0.0.1:9/")
     until_us = desk.clock.now_us + HOUR_US
-    health = {"owner": 1, "name": "oncall", "failures": 6, "open_until_us": until_us}
-    desk.store.write(lambda conn: conn.execute(insert(receiver_health), health))
+
+    def pause(conn: Connection) -> None:
+        owner = project_id(conn, "research")
+        health = {"owner": owner, "name": "oncall", "failures": 6, "open_until_us": until_us}
+        conn.execute(insert(receiver_health), health)
+
+    desk.store.write(pause)
     oncall = desk.listed()["oncall"]
     assert (oncall["state"], oncall["paused_until"]) == ("paused", rfc3339(until_us))
     desk.clock.now_us = until_us
