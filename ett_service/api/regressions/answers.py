@@ -180,6 +180,22 @@ class GateAnswer(Answer):
     value: Finite = Field(description="Null where it could not be computed.")
     limit: float
     passed: bool
+    as_of_at: Instant = Field(
+        validation_alias="as_of_us",
+        serialization_alias="as_of",
+        description="Those that the last search did not check are of the day on which it fired.",
+    )
+
+
+def _gates(regression: Any) -> list[Sources]:
+    finding, fired = regression.standing.finding, regression.standing.fired
+    earlier = () if fired is None else fired.gates
+    return [
+        Sources(
+            (gate,), {"as_of_us": fired.after.to_us if gate in earlier else finding.after.to_us}
+        )
+        for gate in finding.gates
+    ]
 
 
 class SuspectAnswer(Answer):
@@ -345,8 +361,8 @@ class RegressionAnswer(RegressionRow):
         validation_alias=_finding("q"),
         description="The p-value corrected for the number of series.",
     )
-    gates: list[GateAnswer] = Field(
-        validation_alias=_finding("gates"), description="The conditions of the verdict."
+    gates: Annotated[list[GateAnswer], Of(_gates)] = Field(
+        description="The conditions of the verdict."
     )
     fired: Annotated[FiredAnswer | None, Of(_fired)] = Field(
         description="Null while it is pending, and where nobody recorded it."

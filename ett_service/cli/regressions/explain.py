@@ -20,7 +20,7 @@ from ett_service.charts.units import (
 from ett_service.cli.arguments import ID, named, project, server
 from ett_service.cli.output import NONE, author, minute, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, prose, text, write_table
+from ett_service.cli.tables import Answer, number, prose, spare, text, write_table
 from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
@@ -48,6 +48,7 @@ _GATES = (
     number("is", "value", _four_digits),
     number("limit", "limit", _four_digits),
     text("passed", "passed", lambda passed: "yes" if passed else "no"),
+    spare(text("by (UTC)", "as_of", minute)),
 )
 _SUSPECTS = (
     text("associated with", lambda suspect: f"{suspect['dimension']}:{suspect['value']}"),
@@ -184,7 +185,10 @@ def _write_attribution(attribution: Answer) -> None:
             write_line(f"by {name}: {_shares(shares)}")
     within, mix = attribution["within_points"], attribution["mix_points"]
     if within is not None and mix is not None:
-        write_line(f"ETT%: {points(within / 100)} within cohorts, {points(mix / 100)} by job mix")
+        write_line(
+            f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
+            f"and {points(mix / 100)} by job mix"
+        )
     if attribution["suspects"]:
         write_table(_SUSPECTS, attribution["suspects"])
     else:

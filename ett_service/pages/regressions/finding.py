@@ -243,8 +243,8 @@ def _contributions(finding: Answer) -> Panel | None:
     note = (
         (
             (
-                f"Of the change of ETT%, {points(within / 100)} is within cohorts and "
-                f"{points(mix / 100)} is mix."
+                f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
+                f"and {points(mix / 100)} by mix."
             ),
         )
         if within is not None and mix is not None
@@ -330,6 +330,7 @@ def _certainty(finding: Answer) -> Panel:
             f"{gate['value']:.4g}",
             f"{gate['limit']:.4g}",
             "yes" if gate["passed"] else "no",
+            moment(gate["as_of"]),
         )
         for gate in finding["gates"]
         if gate["value"] is not None
@@ -345,7 +346,7 @@ def _certainty(finding: Answer) -> Panel:
         "certainty",
         "How certain it is",
         before=before,
-        table=table("gate|#value|#limit|passed", rows),
+        table=table("gate|#value|#limit|passed|by (UTC)", rows),
     )
 
 

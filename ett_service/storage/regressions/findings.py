@@ -144,6 +144,18 @@ def recent_states(conn: Connection, project_id: int, at_us: int) -> dict[Finding
     return {state.key: state for state in map(state_of, rows)}
 
 
+def states_before(conn: Connection, project_id: int, at_us: int) -> list[FindingState]:
+    """Read what fired or was resolved when the run at *at_us* began, as far as it is stored."""
+    states = map(state_of, conn.execute(_REMEMBERED, _remembered_at(project_id, at_us)))
+    return [
+        replace(state, state=State.FIRING, resolved_us=None)
+        if state.resolved_us is not None and state.resolved_us >= at_us
+        else state
+        for state in states
+        if state.firing_us is not None and state.firing_us < at_us
+    ]
+
+
 def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
     """Read since when values may be part of a baseline, of the series that were accepted."""
     rows = conn.execute(_ACCEPTED, {"of_project": project_id})
