@@ -188,10 +188,10 @@ class DeliveryThread(PeriodicThread):
         except (NoSecretKey, StorageUnavailable) as error:
             log.warning("Secrets were not sealed anew: %s", error, extra={"event": "not_resealed"})
             return
-        if resealed.count:
+        if resealed.receivers:
             log.info(
                 "Sealed the secrets of %d receivers with the newest key; no other is needed.",
-                resealed.count,
+                resealed.receivers,
                 extra={"event": "resealed"},
             )
         if resealed.unreadable:

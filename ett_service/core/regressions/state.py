@@ -201,7 +201,10 @@ def transition(before: FindingState | None, after: FindingState | None) -> Trans
     return Transition.REOPENED if after.reopened > before.reopened else Transition.FIRING
 
 
-_ENDED = {Ending.MERGED: Transition.MERGED, Ending.GONE: Transition.GONE}
+_ENDED: Mapping[Ending | None, Transition] = {
+    Ending.MERGED: Transition.MERGED,
+    Ending.GONE: Transition.GONE,
+}
 
 
 def resolved(state: FindingState, at_us: int, ended: Ending = Ending.BETTER) -> FindingState:

@@ -76,7 +76,7 @@ class StoredReceiver:
 class Resealed(NamedTuple):
     """How many receivers are sealed under the newest key by now, and which no key can read."""
 
-    count: int
+    receivers: int
     unreadable: tuple[str, ...]
 
 
