@@ -25,7 +25,7 @@ router = APIRouter(
 )
 
 
-class CostAnswer(Answer):
+class TotalCostAnswer(Answer):
     """The cost of findings together. What is part of another counts once."""
 
     gpu_hours_per_week: Finite = Field(description="Null while accelerators are unknown.")
@@ -43,7 +43,7 @@ class CauseAnswer(Answer):
     )
     value: Annotated[str | None, EmptyIsNull]
     onset_at: Instant = Field(description="The earliest onset.")
-    cost: CostAnswer
+    cost: TotalCostAnswer
     metric: Metric = Field(description="Of the finding that costs most, as are the next three.")
     phase: SubjectPart
     stage: SubjectPart
@@ -56,9 +56,9 @@ class CausesAnswer(Answer):
     """The causes of what fires, the costliest first."""
 
     causes: list[CauseAnswer]
-    total: CostAnswer
+    total: TotalCostAnswer
     small: int = Field(description="Findings under the floor of costs, which are in no sum.")
-    small_cost: CostAnswer
+    small_cost: TotalCostAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ def _hours(finding: Finding) -> float | None:
     return finding.impact.gpu_hours_per_week
 
 
-def _cost(found: Iterable[Regression]) -> CostAnswer:
+def _cost(found: Iterable[Regression]) -> TotalCostAnswer:
     """Add up the costs of findings, each project's once."""
     by_project: dict[int, list[Finding]] = {}
     for each in found:
@@ -148,7 +148,7 @@ def _cost(found: Iterable[Regression]) -> CostAnswer:
     hours = [each.gpu_hours_per_week for each in impacts if each.gpu_hours_per_week is not None]
     costs = [each.cost_per_week for each in impacts if each.cost_per_week is not None]
     is_priced = len(costs) == len(impacts)
-    return CostAnswer.of(
+    return TotalCostAnswer.of(
         impacts,
         gpu_hours_per_week=sum(hours) if hours or not impacts else None,
         cost_per_week=sum(costs) if is_priced and costs else None,
