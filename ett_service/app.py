@@ -161,6 +161,7 @@ def _detection(settings: Settings, store: Store, notified: Notifications) -> Det
     detection = settings.detection
     options = DetectionOptions(
         plan=detection_plan(settings),
+        tune=detection.tune,
         rules=StateRules(runs=detection.runs),
         audience=Audience(
             notified.directory, notified.public_url, round(detection.remind_hours * HOUR_US)

@@ -75,7 +75,7 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
 
 def of_metric(options: Options, metric: Metric) -> Options:
     """Return the options of a search with the smallest effect of one metric."""
-    part = METRICS[metric].floor
+    part = METRICS[metric].floor * options.tuned.get(metric, 1.0)
     return replace(options, effect_floor=1 + (options.effect_floor - 1) * part)
 
 

@@ -115,7 +115,6 @@ def _remark(regression: Regression) -> str:
 _REMARKS: Mapping[Ending | None, str] = {
     Ending.ACCEPTED: "Somebody accepted the present level.",
     Ending.GONE: "Nothing of its cohort has run for so long as is searched.",
-    Ending.REFUTED: "Two runs that were launched for it do not differ.",
 }
 
 

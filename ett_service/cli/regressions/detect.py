@@ -32,7 +32,7 @@ from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
 from ett_service.settings import Settings
 from ett_service.storage.jobs.listing import projects
-from ett_service.storage.regressions import findings
+from ett_service.storage.regressions import findings, tuning
 
 _VERDICTS = (
     ("regression", "Regressions"),
@@ -185,10 +185,18 @@ def _detect(args: Namespace) -> Members:
         with store.reading() as conn:
             chosen = _chosen(projects(conn), args.project)
             answers = [
-                _replayed(conn, name, project_id, runs_at, plan, rules)
+                _replayed(
+                    conn, name, project_id, runs_at, _tuned(conn, project_id, plan, settings), rules
+                )
                 for name, project_id in chosen.items()
             ]
     return {"projects": answers}
+
+
+def _tuned(conn: Connection, project_id: int, plan: Plan, settings: Settings) -> Plan:
+    if not settings.detection.tune:
+        return plan
+    return plan.tuned(tuning.factors(conn, project_id, now_us()))
 
 
 def _chosen(projects: Mapping[str, int], name: str | None) -> Mapping[str, int]:

@@ -29,7 +29,6 @@ _ENDINGS = {
     "accepted": "its level was accepted",
     "merged": "another finding reports the same change",
     "gone": "nothing of its cohort runs any more",
-    "refuted": "two runs that were launched for it do not differ",
 }
 
 

@@ -20,7 +20,7 @@ from ett_service.charts.units import (
 )
 from ett_service.cli.arguments import INSTANT, project, server, when, whole
 from ett_service.cli.output import minute, or_dash, write_line
-from ett_service.cli.regressions import compare, explain, triage
+from ett_service.cli.regressions import compare, confirm, explain, triage
 from ett_service.cli.remote import ask, listed, of_project, pages
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
@@ -49,7 +49,7 @@ _EMPTY = (
 )
 
 
-_TOLD_ENDINGS = ("merged", "gone", "accepted", "refuted")
+_TOLD_ENDINGS = ("merged", "gone", "accepted")
 
 
 def _state(finding: Answer) -> str:
@@ -271,5 +271,6 @@ VERB = Verb(
             *_SHARED,
         ),
         **triage.ACTS,
+        **confirm.ACTS,
     },
 )

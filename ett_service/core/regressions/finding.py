@@ -99,7 +99,6 @@ class Ending(StrEnum):
     ACCEPTED = auto()  #: somebody called the new level normal
     MERGED = auto()  #: another finding reports the same change
     GONE = auto()  #: nothing of its cohort runs any more
-    REFUTED = auto()  #: two runs that were launched for it do not differ
 
 
 class Triage(StrEnum):

@@ -99,7 +99,7 @@ def _cause_row(cause: Answer) -> tuple[Cell | str, ...]:
 
 
 def _state(finding: Answer) -> str:
-    remarks = [remark for remark in (finding["ended"],) if remark in ("gone", "merged", "refuted")]
+    remarks = [remark for remark in (finding["ended"],) if remark in ("gone", "merged")]
     if finding["muted_until"]:
         remarks.append("muted")
     return f"{finding['state']} ({', '.join(remarks)})" if remarks else str(finding["state"])

@@ -66,7 +66,7 @@ def acknowledge(
     Raises:
         NotFiring: It does not fire.
     """
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None or stored.acknowledged_us is not None:
         return stored
     if stored.standing.state is not State.FIRING:
@@ -79,7 +79,7 @@ def triage(
     conn: Connection, project_id: int, regression_id: str, called: Triage, act: Act
 ) -> Regression | None:
     """Record what somebody calls a regression; the last word counts. None where there is none."""
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None:
         return None
     columns = {"triage": called.value, "triage_by": act.by, "triage_us": act.at_us}
@@ -91,7 +91,7 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
 
     None where there is none of that id.
     """
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None:
         return None
     standing = stored.standing
@@ -115,7 +115,8 @@ def _put_baseline(conn: Connection, stored: Regression, act: Act) -> None:
     replace_rows(conn, accepted_baseline, [row])
 
 
-def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
+def locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
+    """Read a regression, whose row nobody else changes until the transaction ends."""
     row = conn.execute(_LOCK, findings.of_id(project_id, regression_id)).one_or_none()
     return None if row is None else findings.regression_of(row)
 
