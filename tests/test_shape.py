@@ -34,6 +34,8 @@ TESTED_IN = {
     "api/fleet/groups.py": "api/fleet/test_summary.py",
     "api/state.py": "api/record/test_events.py",
     "api/problems.py": "api/test_access.py",
+    "cli/regressions/confirm.py": "cli/regressions/test_regressions.py",
+    "detection/confirmation.py": "api/regressions/test_confirmation.py",
     "cli/regressions/explain.py": "cli/regressions/test_regressions.py",
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",

@@ -62,9 +62,10 @@ def _write_experiment(answer: Answer, args: Namespace) -> None:
     write_line(f"Launch two jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
     write_line(f"  1. {answer['dimension']} {before}")
     write_line(f"  2. {answer['dimension']} {after}")
+    starts, ratio, spread = answer["starts"], factor(answer["ratio"]), math.exp(answer["sigma"])
     write_line(
-        f"{count(answer['starts'])} starts of each show {factor(answer['ratio'])} in 80 of 100 cases "
-        f"(spread of one start: a factor of {math.exp(answer['sigma']):.2f})."
+        f"{count(starts)} starts of each show {ratio} in 80 of 100 cases. One start differs from "
+        f"the next by a factor of {spread:.2f}."
     )
     write_line(f"Then: ett regressions confirm {args.id} --jobs JOB1 JOB2")
 
@@ -101,9 +102,7 @@ def _tuning(args: Namespace) -> Any:
 def _write_tuning(rows: list[Any], _args: Namespace) -> None:
     write_rows(_COLUMNS, rows, "No verdicts yet: the settings alone say which changes count.")
     if rows:
-        write_line(
-            "The smallest change that counts exceeds 1 by that factor of the settings' part."
-        )
+        write_line("The smallest change that counts, less 1, is multiplied by the factor.")
 
 
 ACTS: Mapping[str, Verb] = {

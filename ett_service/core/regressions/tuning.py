@@ -27,4 +27,4 @@ class Verdicts(NamedTuple):
         1 without verdicts, and where there is as much noise as not.
         """
         balance = (self.noise - self.real) / (self.noise + self.real + _PRIOR)
-        return min(MOST, max(LEAST, math.exp2(2 * balance)))
+        return min(MOST, max(LEAST, math.exp2(balance)))
