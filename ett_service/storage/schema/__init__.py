@@ -14,6 +14,7 @@ from ett_service.storage.schema.alerting import (
     receiver_health,
     regression,
     regression_change,
+    tuning_reset,
 )
 from ett_service.storage.schema.definition import metadata
 from ett_service.storage.schema.fleet import (
@@ -93,5 +94,6 @@ __all__ = [
     "store",
     "tally_daily",
     "tally_hourly",
+    "tuning_reset",
     "wait_share",
 ]
