@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
-from ett_service.api.bodies import FormatParameter, as_file, as_files, read_body
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files, read_body
 from ett_service.api.columns import event_columns
 from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
@@ -23,7 +23,9 @@ from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import Code
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import decode_body
+from ett_service.storage.record.pruned import require_record
 
 _log = logging.getLogger(__name__)
 
@@ -117,7 +119,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     "/v1/jobs/{job}/events",
     operation_id="list_job_events",
     response_model=EventPage,
-    responses=as_files(paged=True),
+    responses=as_files(OF_RECORD, paged=True),
 )
 def list_job_events(
     job: Job,
@@ -129,6 +131,7 @@ def list_job_events(
 ) -> EventPage | Response:
     """List a job's events in the order of their instants."""
     after = None if cursor is None else pagination.read(cursor, pagination.BY_TIME)
+    require_record(conn, JobKey(project_id, job))
     rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
     if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")

@@ -51,6 +51,7 @@ from ett_service.storage.schema.record import (
     producer,
     project,
     store,
+    store_size,
 )
 
 __all__ = [
@@ -91,6 +92,7 @@ __all__ = [
     "share",
     "stage_time",
     "store",
+    "store_size",
     "tally_daily",
     "tally_hourly",
     "wait_share",

@@ -14,6 +14,14 @@ store = table(
     Column("value", Text, nullable=False),
 )
 
+#: How much room each table took on a day, with its indexes.
+store_size = table(
+    "store_size",
+    Column("day_us", Int64, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("bytes", Int64, nullable=False),
+)
+
 project = table(
     "project",
     Column("id", Integer, primary_key=True),
@@ -33,11 +41,13 @@ api_key = table(
     Column("revoked_us", Int64),
 )
 
-#: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked.
+#: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked. From
+#: ``pruned_us`` on its events and segments are gone, or going, and it takes no more of them.
 job = table(
     "job",
     *of_a_job(),
     Column("received_us", Int64, nullable=False),
+    Column("pruned_us", Int64),
 )
 
 #: A job that a batch with ``history`` ever touched; it moves no Prometheus counter.
