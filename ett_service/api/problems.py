@@ -181,9 +181,7 @@ def problem_of(error: Exception) -> Problem:
         case HTTPException():
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             problem = Problem(kind, headers=error.headers)
-        case RecordPruned():
-            problem = Problem(ProblemKind.PRUNED, str(error))
-        case Refused():
+        case Refused() | RecordPruned():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
@@ -200,8 +198,10 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused) -> Problem:
+def _of_refused(error: Refused | RecordPruned) -> Problem:
     match error:
+        case RecordPruned():
+            return Problem(ProblemKind.PRUNED, str(error))
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}

@@ -14,6 +14,10 @@ INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     """Add the column, empty, and the table."""
     op.add_column("job", sa.Column("pruned_us", INT64))
+    is_whole = sa.text("pruned_us IS NULL")
+    op.create_index(
+        "ix_job_whole", "job", ["received_us"], sqlite_where=is_whole, postgresql_where=is_whole
+    )
     op.create_table(
         "store_size",
         sa.Column("day_us", INT64, nullable=False),
@@ -27,4 +31,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop them; what was pruned stays away."""
     op.drop_table("store_size")
+    op.drop_index("ix_job_whole", "job")
     op.drop_column("job", "pruned_us")

@@ -26,6 +26,8 @@ from ett_service.fleet.compile_advice import (
     fleet_compile_advice,
     job_compile_advice,
 )
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import require_record
 
 router = APIRouter(
     prefix="/v1", tags=["decisions"], dependencies=[Depends(only_declared_parameters)]

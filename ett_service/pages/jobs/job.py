@@ -59,7 +59,7 @@ class Gathered:
 
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
-    job, answers, questions = gathered.job, gathered.answers, gathered.questions
+    job, answers = gathered.job, gathered.answers
     losses = reasons.losses(job, answers["checkpoint-advice"])
     return page(
         request,

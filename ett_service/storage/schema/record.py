@@ -1,6 +1,6 @@
 """The record: projects, keys, jobs, events, markers and corrections."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, Text
+from sqlalchemy import Column, ForeignKey, Index, Integer, Text, text
 
 from ett_service.storage.schema.definition import Int64, belongs_to_a_job, of_a_job, table
 
@@ -48,6 +48,12 @@ job = table(
     *of_a_job(),
     Column("received_us", Int64, nullable=False),
     Column("pruned_us", Int64),
+    Index(
+        "ix_job_whole",
+        "received_us",
+        sqlite_where=text("pruned_us IS NULL"),
+        postgresql_where=text("pruned_us IS NULL"),
+    ),
 )
 
 #: A job that a batch with ``history`` ever touched; it moves no Prometheus counter.
