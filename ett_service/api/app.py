@@ -41,7 +41,7 @@ from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
 
@@ -93,7 +93,7 @@ class LifespanState(TypedDict):
     own: OwnMetrics
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
-    store_epoch: str
+    store_epoch: StoreEpoch
 
 
 def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
@@ -105,8 +105,9 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
         with open_state() as state:
+            epoch = StoreEpoch(state.now_us)
             with state.store.reading() as conn:
-                epoch = stored_events.store_epoch(conn)
+                epoch.of(conn)
             yield _lifespan_state(state, epoch)
 
     app = Described(
@@ -133,7 +134,7 @@ class Described(FastAPI):
         return docs.describe(self)
 
 
-def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
+def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
     revision = migrate.schema_revision()
     return {
         "app": state,

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from dataclasses import fields
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
@@ -18,12 +18,13 @@ from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.core.events import Event
 from ett_service.core.intervals import rfc3339
-from ett_service.ingest.accept import accept
+from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import Code
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.events import decode_body
 from ett_service.storage.record.pruned import require_record
 
@@ -39,7 +40,10 @@ class BatchAnswer(Answer):
     """The result of a batch. ``accepted`` and ``duplicate`` are on stable storage."""
 
     batch_id: str
-    store_epoch: str = Field(description="Changes when the database is replaced by another.")
+    store_epoch: str = Field(
+        description="Changes when another database, such as a backup, takes the place of this one: "
+        "what was acknowledged before is then to be sent again."
+    )
     accepted: int
     duplicate: int
     rejected: int
@@ -92,8 +96,13 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     batch = await run_in_threadpool(
         decode, body, request.headers, now_us=now_us, limits=state.limits
     )
-    write = partial(accept, batch=batch, project_id=key.project_id, now_us=now_us)
-    verdicts = await asyncio.wrap_future(state.store.submit(write))
+    epoch: StoreEpoch = request.state.store_epoch
+
+    def write(conn: Connection) -> tuple[Verdicts, str]:
+        verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
+        return verdicts, epoch.of(conn)
+
+    verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
     request.state.own.count_events(
@@ -108,7 +117,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender dropped events of its own.", extra=dropped)
     errors = [refusal_members(error) for error in verdicts.errors]
-    answer = BatchAnswer.of(verdicts, store_epoch=request.state.store_epoch, errors=errors)
+    answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         members = {**answer.model_dump(), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
