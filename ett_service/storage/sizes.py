@@ -111,4 +111,4 @@ def _week_bytes(conn: Connection, total_bytes: int, now_us: int) -> int | None:
         return None
     earlier_us, earlier_bytes = earlier
     days = (day_us - earlier_us) // DAY_US
-    return (total_bytes - int(earlier_bytes)) * WEEK_DAYS // days
+    return int((total_bytes - int(earlier_bytes)) * WEEK_DAYS // days)
