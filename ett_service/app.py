@@ -26,10 +26,12 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.sessions import PURPOSE as SESSIONS
 from ett_service.storage.record.sessions import Sessions
+from ett_service.storage.sizes import SUGGESTED_DAYS
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.retention import RetentionThread
 from ett_service.worker.thread import PeriodicThread
 
 _LARGE_WRITES = 8
@@ -93,6 +95,8 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
+    if settings.retention_days:
+        threads.append(RetentionThread(store, now_us, settings.retention_days * DAY_US))
     if settings.detection.enabled:
         threads.append(_detection(settings, store, notified))
     return Worker(
@@ -105,6 +109,7 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
             every_us=round(metrics.every_seconds * SECOND_US),
             limits=LabelLimits(metrics.clusters, metrics.cohorts),
             gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            retention_us=(settings.retention_days or SUGGESTED_DAYS) * DAY_US,
         ),
         threads=threads,
     )

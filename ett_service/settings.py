@@ -210,6 +210,7 @@ class Settings(BaseModel):
     peak_rates: tuple[PeakRateRow, ...] = ()  #: they override those of the data sheets
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
+    retention_days: Annotated[int, Field(ge=0)] = 0  #: of closed jobs' events; 0 keeps them
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
@@ -244,6 +245,15 @@ class Settings(BaseModel):
         if any(count > 1 for count in counts.values()):
             raise ValueError("two prices of the same hardware begin on the same day")
         return prices
+
+    @field_validator("retention_days")
+    @classmethod
+    def _outlasts_the_search(cls, days: int, info: ValidationInfo) -> int:
+        detection: DetectionTable = info.data.get("detection", DetectionTable())
+        needed = detection.recent_days + detection.baseline_days
+        if 0 < days < needed:
+            raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
+        return days
 
     @field_validator("receivers")
     @classmethod

@@ -22,6 +22,7 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "storage/record/pruned.py": "storage/test_retention.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",

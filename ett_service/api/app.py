@@ -55,7 +55,7 @@ from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
 
@@ -111,7 +111,7 @@ class LifespanState(TypedDict):
     admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
-    store_epoch: str
+    store_epoch: StoreEpoch
 
 
 def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
@@ -123,8 +123,9 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
         with open_state() as state:
+            epoch = StoreEpoch(state.now_us)
             with state.store.reading() as conn:
-                epoch = stored_events.store_epoch(conn)
+                epoch.of(conn)
             yield _lifespan_state(state, epoch)
 
     app = Described(
@@ -151,7 +152,7 @@ class Described(FastAPI):
         return docs.describe(self)
 
 
-def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
+def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
     revision = migrate.schema_revision()
     own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
     admission = Admission(state.capacities, own.count_refused)

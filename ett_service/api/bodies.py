@@ -249,6 +249,10 @@ def as_file(
     return Response(body, headers=headers, media_type=media)
 
 
+OF_RECORD = (401, 403, 404, 410, 422, 503)
+"""What is refused of a job's events and segments, which may be pruned."""
+
+
 def as_files(
     refusals: Sequence[int] = (401, 403, 404, 422, 503), *, paged: bool = False
 ) -> dict[int | str, dict[str, Any]]:
