@@ -9,17 +9,21 @@ from pathlib import Path
 
 from ett_service.cli.operations.doctor import Check, Finding, Status
 from ett_service.cli.operations.local import loaded
+from ett_service.cli.output import size
 from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
-from ett_service.core.intervals import rfc3339
+from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.logs import redact
+from ett_service.storage import sizes
 from ett_service.storage.engine.store import open_for_reading
 from ett_service.storage.receivers.receivers import unwell as unwell_receivers
+from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)
 _FULL = 64 << 20  #: bytes below which the next commits are in danger
 _NEARLY_FULL = 1 << 30
+_TABLES_NAMED = 4
 
 
 def sqlite(_: Namespace) -> Iterator[Finding]:
@@ -46,11 +50,30 @@ def database(args: Namespace) -> Iterator[Finding]:
     if url.startswith(_SQLITE):
         yield _disk(Path(url.removeprefix(_SQLITE)).absolute().parent)
     try:
-        open_for_reading(url).close()
+        with closing(open_for_reading(url)) as store, store.reading() as conn:
+            days = settings.retention_days or SUGGESTED_DAYS
+            measured = sizes.measure(conn, now_us(), days * DAY_US)
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
     else:
         yield Finding("database", Status.OK, f"{redact(url)} answers and has the latest schema")
+        yield _room(measured, settings.retention_days)
+
+
+def _room(measured: StoreSize, retention_days: int) -> Finding:
+    """Say how much room the tables take, and what would change that."""
+    largest = sorted(measured.tables.items(), key=lambda table: -table[1])[:_TABLES_NAMED]
+    tables = ", ".join(f"{name} {size(n_bytes)}" for name, n_bytes in largest)
+    growth = "growth is known from tomorrow on"
+    if measured.week_bytes is not None:
+        sign = "" if measured.week_bytes < 0 else "+"
+        growth = f"{sign}{size(measured.week_bytes)} a week"
+    freed = f"pruning jobs closed for {retention_days or SUGGESTED_DAYS} days would free "
+    freed += size(measured.prunable_bytes)
+    if not retention_days:
+        freed += " (retention_days is 0: nothing is pruned)"
+    text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}"
+    return Finding("size", Status.OK, text)
 
 
 def receivers(args: Namespace) -> Iterator[Finding]:

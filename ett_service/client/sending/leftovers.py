@@ -9,7 +9,12 @@ from pathlib import Path
 
 from ett_service.client.sending.backlog import Backlog, adopted
 from ett_service.client.sending.courier import Courier, Tally
+<<<<<<< HEAD
 from ett_service.client.sending.delivery import BLOCKED, Fate, Target, Verdict
+=======
+from ett_service.client.sending.delivery import Fate, Target, Verdict
+from ett_service.client.sending.pace import Pace
+>>>>>>> s7-overload
 
 _AT_ONCE = 4
 """Spools, each over a connection of its own: the server is at work while others are read."""
@@ -58,6 +63,9 @@ def ship(
     return shipping.shipment
 
 
+_LOOK_SECONDS = 0.1  #: whoever presses Ctrl-C does not wait for longer
+
+
 @dataclass
 class _Shipping:
     """Sends spools from several threads."""
@@ -89,15 +97,23 @@ class _Shipping:
     def _carry(self, backlog: Backlog) -> Verdict:
         seconds = max(1.0, min(self.deadline - time.monotonic(), _EXCHANGE_SECONDS))
         courier = Courier(self.target, backlog, timeout=seconds)
+        pace = Pace()
         while time.monotonic() < self.deadline:
             verdict = courier.carry_one()
             tally, courier.tally = courier.tally, Tally()
             self._add(tally=tally)
             if verdict is None:
                 return Verdict(Fate.SETTLED)
-            if verdict.fate is not Fate.SETTLED:
+            if verdict.fate is Fate.BUSY:
+                pace.heed(verdict, time.monotonic(), 0)
+                self._wait_until(pace.not_before)
+            elif verdict.fate is not Fate.SETTLED:
                 return verdict
         return Verdict(Fate.LATER, reason="the time for sending has run out")
+
+    def _wait_until(self, instant: float) -> None:
+        while time.monotonic() < min(instant, self.deadline):
+            time.sleep(_LOOK_SECONDS)
 
     def _add(
         self,

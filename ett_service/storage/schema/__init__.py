@@ -52,6 +52,7 @@ from ett_service.storage.schema.record import (
     producer,
     project,
     store,
+    store_size,
 )
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "share",
     "stage_time",
     "store",
+    "store_size",
     "tally_daily",
     "tally_hourly",
     "tuning_reset",

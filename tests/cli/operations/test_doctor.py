@@ -33,7 +33,7 @@ def test_a_sound_installation_has_no_fault(
     by_check = _findings(capsys, "--url", served.url, "--key", served.key, code=0)
     assert set(by_check) == {
         "python", "server", "key", "clock", "torch", "spool",
-        "sqlite", "settings", "disk", "database", "receivers",
+        "sqlite", "settings", "disk", "database", "size", "receivers",
     }  # fmt: skip
     assert {name for name, finding in by_check.items() if finding["status"] == "warn"} <= {
         "sqlite",
@@ -44,6 +44,9 @@ def test_a_sound_installation_has_no_fault(
         for finding in by_check.values()
         if finding["status"] != "ok" and not finding["todo"]
     ] == []
+    size = by_check["size"]["found"]
+    assert re.search(r"\d [KM]iB: .*event \d", size), size
+    assert "pruning jobs closed for 90 days would free 0 bytes (retention_days is 0" in size
 
 
 def test_a_clients_machine_is_asked_for_no_database(
