@@ -100,25 +100,29 @@ INDUCTOR = Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor")
 WAIT = Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait")
 
 
-def _firing(slower: dict[Subject, float], runs: int = 20) -> list[Course]:
-    """Return what fires; from day 62 of eighty on subjects take so much longer."""
+def _courses_of(slower: dict[Subject, tuple[float, int]], runs: int = 20) -> list[Course]:
+    """Replay so many runs; of eighty days subjects take so much longer from a day on."""
     factors = {
-        subject: lambda day, factor=factor: factor if day >= 62 else 1.0
-        for subject, factor in slower.items()
+        subject: lambda day, factor=factor, since=since: factor if day >= since else 1.0
+        for subject, (factor, since) in slower.items()
     }
-    replayed = backtest(observed_project(factors, days=DAYS), _days(runs), PLAN, StateRules())
-    return [each for each in replayed.courses if each.standing.state is State.FIRING]
+    return _lasting(backtest(observed_project(factors, days=DAYS), _days(runs), PLAN, StateRules()))
 
 
-def test_a_slower_stage_is_one_finding_however_soon_its_phase_shows_it() -> None:
-    for slower in (
-        {COMPILE: 1.9, INDUCTOR: 2.5, WAIT: 2.5},
-        {COMPILE: 1.35, INDUCTOR: 3.0, WAIT: 3.0},  # the stages are sure days before the phase
-        {COMPILE: 1.0, INDUCTOR: 2.0, WAIT: 2.0},
-    ):
-        [course] = _firing(slower)
-        is_phase_slower = slower[COMPILE] > 1
-        assert (course.standing.finding.series.subject == COMPILE) is is_phase_slower
+def test_a_slower_stage_is_one_finding_with_its_phase() -> None:
+    for compiles, is_phase in ((1.9, True), (1.3, True), (1.0, False)):
+        both = {COMPILE: (compiles, 62), INDUCTOR: (2.5, 62), WAIT: (2.5, 62)}
+        [course] = _courses_of(both)
+        assert course.standing.state is State.FIRING
+        assert (course.standing.finding.series.subject == COMPILE) is is_phase
+
+
+def test_a_phase_that_shows_it_later_takes_its_stage_in() -> None:
+    stage, phase = _courses_of({INDUCTOR: (2.5, 62), COMPILE: (1.5, 66)})
+    assert stage.standing.finding.series.subject == INDUCTOR
+    assert _at(stage, Transition.MERGED) == _at(phase, Transition.FIRING)
+    assert stage.standing.ended is Ending.MERGED
+    assert phase.standing.state is State.FIRING
 
 
 def test_what_nothing_runs_of_any_more_is_gone() -> None:
