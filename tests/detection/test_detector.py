@@ -223,6 +223,16 @@ def test_what_costs_too_little_is_small() -> None:
     assert {finding.series for finding in found} <= {each.series for each in regressions(whole)}
 
 
+def test_verdicts_move_the_smallest_change_that_counts() -> None:
+    whole = fleet(slower(SCHEDULING, 1.6, 46))
+    for factor, is_found in ((1.0, True), (2.0, False)):
+        options = Options(effect_floor=1.4, tuned={Metric.PHASE_SECONDS: factor})
+        found = scan(whole, options, Memory()).findings
+        assert any(each.series.subject == SCHEDULING for each in found) is is_found
+    steps = Options(effect_floor=1.4, tuned={Metric.STEP_SECONDS: 2.0})
+    assert scan(whole, steps, Memory()).findings
+
+
 @pytest.mark.parametrize("factor", [0.001, 7.0])
 def test_other_units_change_nothing_but_the_sizes(factor: float) -> None:
     whole = fleet(slower(COMPILE, 1.6, 47))

@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regressions.finding import State, Triage, Verdict
+from ett_service.core.regressions.finding import Metric, State, Triage, Verdict
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import RunResult
 from ett_service.notifications.notice import Status, from_json
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine import lease
@@ -343,3 +345,31 @@ def test_noise_is_over_for_receivers_and_then_silent(
     assert [version for _, version, _ in sent(store)] == [1, 2]
     status, remark = remarks(store)[-1]
     assert (status, remark.startswith("Somebody called it noise")) == ("resolved", True)
+
+
+@pytest.mark.parametrize("tune", [True, False])
+def test_verdicts_tune_the_next_search_where_the_settings_say_so(
+    store: Store, project_id: int, *, tune: bool
+) -> None:
+    searched_before(store, project_id)
+    script = Script({number: [COMPILE] for number in range(9)})
+    plans: list[Plan] = []
+
+    def evaluate(
+        conn: Connection, project_id: int, at_us: int, plan: Plan, memory: Memory
+    ) -> RunResult:
+        plans.append(plan)
+        return script.evaluate(conn, project_id, at_us, plan, memory)
+
+    with searching(store, script, evaluate=evaluate, tune=tune) as search:
+        search.run_once(0)
+        search.run_once(1)
+        with store.reading() as conn:
+            (stored,) = regressions.every(conn, [project_id], RegressionFilter())
+        called = partial(regressions.triage, project_id=project_id, called=Triage.NOISE)
+        noise = act(at_us=script.now_us)
+        store.write(partial(called, regression_id=stored.id, act=noise))
+        search.run_once(2)
+    assert plans[0].options.tuned == {}
+    tuned = plans[-1].options.tuned
+    assert (tuned.get(Metric.PHASE_SECONDS, 1.0) > 1) is tune

@@ -19,7 +19,7 @@ from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.listing import RegressionId, checked_id, unknown
 from ett_service.api.regressions.triage import Acting, RegressionRequest
-from ett_service.core.regressions.confirmation import Outcome
+from ett_service.core.regressions.confirmation import Settlement
 from ett_service.core.regressions.finding import Triage
 from ett_service.detection.confirmation import NotComparable, SettledRuns, experiment, settled_by
 from ett_service.ingest.requests import NewConfirmation
@@ -32,7 +32,7 @@ router = APIRouter(
     dependencies=[Depends(only_declared_parameters)],
 )
 
-_CALLED = {Outcome.CONFIRMED: Triage.REAL, Outcome.REFUTED: Triage.NOISE}
+_CALLED = {Settlement.CONFIRMED: Triage.REAL, Settlement.REFUTED: Triage.NOISE}
 
 
 class ExperimentAnswer(Answer):
@@ -66,7 +66,7 @@ class ConfirmationAnswer(ComputedAnswer):
     """What two jobs say of a finding."""
 
     regression: str
-    outcome: Outcome = Field(
+    outcome: Settlement = Field(
         validation_alias=AliasPath("settled", "outcome"),
         description="`confirmed`: the second job is slower, and not by chance; the finding is "
         "triaged as `real`. `refuted`: half of the change is ruled out; it is triaged as "

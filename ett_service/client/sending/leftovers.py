@@ -9,12 +9,8 @@ from pathlib import Path
 
 from ett_service.client.sending.backlog import Backlog, adopted
 from ett_service.client.sending.courier import Courier, Tally
-<<<<<<< HEAD
 from ett_service.client.sending.delivery import BLOCKED, Fate, Target, Verdict
-=======
-from ett_service.client.sending.delivery import Fate, Target, Verdict
 from ett_service.client.sending.pace import Pace
->>>>>>> s7-overload
 
 _AT_ONCE = 4
 """Spools, each over a connection of its own: the server is at work while others are read."""

@@ -18,7 +18,7 @@ MOST_STARTS = 1_000
 """More than so many starts of each version are no experiment that anybody makes."""
 
 
-class Outcome(StrEnum):
+class Settlement(StrEnum):
     """What the two runs say."""
 
     CONFIRMED = auto()  #: the second is slower, and not by chance
@@ -30,7 +30,7 @@ class Outcome(StrEnum):
 class Settled:
     """The comparison of two runs."""
 
-    outcome: Outcome
+    outcome: Settlement
     ratio: float  #: second over first
     low: float  #: of its 90 % interval
     high: float
@@ -61,10 +61,10 @@ def settle(base: Sequence[float], other: Sequence[float], *, ratio: float, sigma
     margin = _Z_95 * sigma * math.sqrt(1 / len(base) + 1 / len(other))
     sign = 1 if ratio >= 1 else -1
     if sign * effect > margin:
-        outcome = Outcome.CONFIRMED
+        outcome = Settlement.CONFIRMED
     elif sign * effect + margin < abs(math.log(ratio)) / 2:
-        outcome = Outcome.REFUTED
+        outcome = Settlement.REFUTED
     else:
-        outcome = Outcome.OPEN
+        outcome = Settlement.OPEN
     low, high = math.exp(effect - margin), math.exp(effect + margin)
     return Settled(outcome, math.exp(effect), low, high)

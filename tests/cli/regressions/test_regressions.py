@@ -226,3 +226,24 @@ def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
 ) -> None:
     sides = {"before": {"median": 0.901}, "after": {"median": after}}
     assert _differ({**sides, "ratio": ratio}) is differ
+
+
+def test_verdicts_tune_and_a_reset_takes_that_back(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed(capsys, "triage", served.compiles, "noise", "--why", "a drill")
+    (row,) = [row for row in printed_json(capsys, "tuning") if row["metric"] == "phase_seconds"]
+    assert row["factor"] > 1
+    assert "is multiplied by the factor" in printed(capsys, "tuning")
+    printed(capsys, "tuning", "--reset", "phase_seconds", code=1)
+    reset = ("tuning", "--reset", "phase_seconds", "--why", "a drill")
+    assert "x 1.00" in printed(capsys, *reset)
+    printed(capsys, "triage", served.compiles, "real", "--why", "no drill")
+
+
+def test_a_finding_without_durations_has_no_experiment(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["regressions", "confirm", served.compiles]) != 0
+    assert "too few durations" in capsys.readouterr().err
+    assert main(["regressions", "confirm", served.compiles, "--jobs", "a", "b"]) != 0

@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.core.regressions.confirmation import (
     MOST_STARTS,
-    Outcome,
+    Settlement,
     settle,
     spread,
     starts_needed,
@@ -31,7 +31,7 @@ def test_as_many_starts_as_named_show_the_change_in_80_of_100_cases() -> None:
     for _ in range(2_000):
         base = [draw.gauss(0, sigma) for _ in range(starts)]
         other = [draw.gauss(math.log(ratio), sigma) for _ in range(starts)]
-        shown += settle(base, other, ratio=ratio, sigma=sigma).outcome is Outcome.CONFIRMED
+        shown += settle(base, other, ratio=ratio, sigma=sigma).outcome is Settlement.CONFIRMED
     assert 0.77 < shown / 2_000 < 0.9
 
 
@@ -43,9 +43,9 @@ def test_a_smaller_change_and_a_wider_spread_need_more_starts() -> None:
 
 @pytest.mark.parametrize(
     ("times", "outcome"),
-    [(1.6, Outcome.CONFIRMED), (1.0, Outcome.REFUTED), (1.2, Outcome.OPEN)],
+    [(1.6, Settlement.CONFIRMED), (1.0, Settlement.REFUTED), (1.2, Settlement.OPEN)],
 )
-def test_the_second_run_decides(times: float, outcome: Outcome) -> None:
+def test_the_second_run_decides(times: float, outcome: Settlement) -> None:
     other = [math.log(times)] * 4
     settled = settle([0.0] * 4, other, ratio=1.6, sigma=0.2)
     assert settled.outcome is outcome
@@ -55,5 +55,5 @@ def test_the_second_run_decides(times: float, outcome: Outcome) -> None:
 
 def test_what_became_faster_is_confirmed_by_a_faster_run() -> None:
     faster = [math.log(0.5)] * 4
-    assert settle([0.0] * 4, faster, ratio=0.5, sigma=0.2).outcome is Outcome.CONFIRMED
-    assert settle(faster, [0.0] * 4, ratio=0.5, sigma=0.2).outcome is Outcome.REFUTED
+    assert settle([0.0] * 4, faster, ratio=0.5, sigma=0.2).outcome is Settlement.CONFIRMED
+    assert settle(faster, [0.0] * 4, ratio=0.5, sigma=0.2).outcome is Settlement.REFUTED
