@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from ipaddress import ip_address
 
+from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import DAY_US, SECOND_US
@@ -18,7 +19,7 @@ from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
-from ett_service.settings import Settings
+from ett_service.settings import OverloadTable, Settings
 from ett_service.storage.engine import migrate, sqlite
 from ett_service.storage.engine.seal import SECRETS, Keyring
 from ett_service.storage.engine.store import Store, open_store
@@ -32,6 +33,8 @@ from ett_service.worker.notify import Audience, DeliveryThread
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
 from ett_service.worker.retention import RetentionThread
 from ett_service.worker.thread import PeriodicThread
+
+_LARGE_WRITES = 8
 
 Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
@@ -69,6 +72,8 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             open_metrics=settings.open_metrics or _is_loopback(settings.host),
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
+            capacities=_capacities(settings.overload),
+            connections=_connection_limits(settings.overload),
             economy=settings.economy,
             sla=settings.sla,
             notifications=notifications(settings),
@@ -177,6 +182,30 @@ def _limits(settings: Settings) -> Limits:
         max_event_bytes=settings.max_event_bytes,
         max_depth=settings.max_depth,
         max_future_us=settings.max_future_seconds * SECOND_US,
+    )
+
+
+def _capacities(overload: OverloadTable) -> Capacities:
+    def capacity(requests: int, cost: int) -> Capacity:
+        return Capacity(requests, cost, overload.waiting, overload.wait_seconds)
+
+    return Capacities(
+        writes=capacity(overload.write_requests, overload.write_bytes),
+        large_writes=capacity(_LARGE_WRITES, overload.large_write_bytes),
+        reads=capacity(overload.read_requests, overload.read_bytes),
+        body_bytes=overload.body_bytes,
+    )
+
+
+def _connection_limits(overload: OverloadTable) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections=overload.connections,
+        header_bytes=overload.header_bytes,
+        headers=overload.headers,
+        address_bytes=overload.address_bytes,
+        header_s=overload.header_seconds,
+        idle_s=overload.idle_seconds,
+        answer_s=overload.answer_seconds,
     )
 
 

@@ -156,6 +156,26 @@ class AlertingTable(Row):
     resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
 
 
+class OverloadTable(Row):
+    """What one process takes on at once; see docs/operations.md#overload."""
+
+    write_requests: PositiveInt = 64  #: that are worked on
+    write_bytes: PositiveInt = 8 << 20  #: of them, inflated
+    large_write_bytes: PositiveInt = 64 << 20  #: of those that are large
+    read_requests: PositiveInt = 24
+    read_bytes: PositiveInt = 64 << 20  #: that their answers take
+    waiting: PositiveInt = 256  #: requests of a class that wait
+    wait_seconds: PositiveFloat = 5.0  #: the longest that one waits
+    body_bytes: PositiveInt = 64 << 20  #: of all bodies in memory, as sent
+    connections: PositiveInt = 2000
+    header_bytes: PositiveInt = 32 << 10
+    headers: PositiveInt = 100
+    address_bytes: PositiveInt = 8 << 10
+    header_seconds: PositiveFloat = 10.0  #: until the headers of a request are whole
+    idle_seconds: PositiveFloat = 60.0  #: between requests of a connection
+    answer_seconds: PositiveFloat = 30.0  #: in which a quarter of an answer must be taken
+
+
 class Settings(BaseModel):
     """All settings. Durations are in seconds, sizes in bytes."""
 
@@ -178,6 +198,7 @@ class Settings(BaseModel):
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
+    overload: OverloadTable = OverloadTable()
     cohorts_a_day: PositiveInt = 500  #: of a project, with rollups of their own
     metrics: MetricsTable = MetricsTable()
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
@@ -203,7 +224,7 @@ class Settings(BaseModel):
 
     @field_validator(
         "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
-        "webhook_allow", mode="before",
+        "webhook_allow", "overload", mode="before",
     )  # fmt: skip
     @classmethod
     def _read_json(cls, given: object) -> object:

@@ -30,6 +30,8 @@ TESTED_IN = {
     "api/jobs/answers.py": "api/jobs/test_listing.py",
     "api/jobs/times.py": "api/jobs/test_waits.py",
     "api/app.py": "api/test_access.py",
+    "api/capacity.py": "api/test_admission.py",
+    "api/record/large_bodies.py": "api/test_overload.py",
     "api/regressions/answers.py": "api/regressions/test_listing.py",
     "api/deps.py": "api/jobs/test_listing.py",
     "api/fleet/groups.py": "api/fleet/test_summary.py",

@@ -2,14 +2,17 @@
 
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pkgutil import iter_modules
+from threading import Event
 from types import FrameType
 from typing import TypedDict
 
@@ -17,11 +20,13 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, fleet, health
+from ett_service.api import connections, docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
+from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
@@ -91,6 +96,7 @@ class LifespanState(TypedDict):
 
     app: AppState
     own: OwnMetrics
+    admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
     store_epoch: StoreEpoch
@@ -114,7 +120,7 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access)],
+        middleware=[Middleware(Access), Middleware(Admitted)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -136,11 +142,13 @@ class Described(FastAPI):
 
 def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
     revision = migrate.schema_revision()
+    own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
+    admission = Admission(state.capacities, own.count_refused)
+    own.watch(admission)
     return {
         "app": state,
-        "own": OwnMetrics(
-            version=state.version, revision=revision, codes=Code, now_us=state.now_us()
-        ),
+        "own": own,
+        "admission": admission,
         "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
@@ -165,12 +173,18 @@ def serve(
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
+    ended = Event()
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, partial(_exit, ended))
     with closing(_listening(settings)) as listener, opened as state:
+        connections.write_no_line_a_request()
+        limits = connections.affordable(state.connections)
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
+            http=connections.bounded_protocol(limits),
+            ws="none",
+            timeout_keep_alive=math.ceil(limits.idle_s),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -183,20 +197,25 @@ def serve(
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
-        _Server(config, state).run(sockets=[listener])
+        _Server(config, state, ended).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Tells what streams to browsers that the end has come."""
 
-    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+    def __init__(self, config: uvicorn.Config, state: AppState, ended: Event) -> None:
         super().__init__(config)
         self._stopping = state.stopping
+        self._ended = ended
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, as uvicorn does."""
         self._stopping.set()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        return await super().on_tick(counter) or self._ended.is_set()
 
 
 def settle() -> None:
@@ -208,7 +227,8 @@ def settle() -> None:
     gc.freeze()
 
 
-def _exit(_signal: int, _frame: object) -> None:
+def _exit(ended: Event, _signal: int, _frame: object) -> None:
+    ended.set()  # what is raised inside of a callback of the garbage collector is lost
     raise SystemExit(0)
 
 

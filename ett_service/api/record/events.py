@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 from sqlalchemy import Connection
-from starlette.concurrency import run_in_threadpool
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
-from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files, read_body
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files
 from ett_service.api.columns import event_columns
 from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
+from ett_service.api.record.large_bodies import large_body
 from ett_service.core.events import Event
 from ett_service.core.intervals import rfc3339
 from ett_service.ingest.accept import Verdicts, accept
@@ -77,7 +77,7 @@ _BATCH: dict[str, Any] = {
 @router.post(
     "/v1/events",
     operation_id="accept_events",
-    responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
+    responses=declared(400, 401, 403, 408, 413, 415, 422, 429, 503),
     openapi_extra=_BATCH,
 )
 async def accept_events(request: Request, key: WritingKey, state: State) -> BatchAnswer:
@@ -88,21 +88,18 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     `ETT-History` carry what a JSON batch has beside its events. A rejected event does not affect
     the others. If all events are rejected, or the batch itself, the answer is 422.
     """
-    body = await read_body(
-        request, most=state.limits.max_body_bytes, deadline_s=state.body_deadline_s
-    )
-    now_us = state.now_us()
-    # Decoding a large batch takes a while, and the event loop serves others meanwhile.
-    batch = await run_in_threadpool(
-        decode, body, request.headers, now_us=now_us, limits=state.limits
-    )
     epoch: StoreEpoch = request.state.store_epoch
+    async with large_body(request, state, key) as large:
+        now_us = state.now_us()
+        batch = await large.decoded(
+            lambda body, limits: decode(body, request.headers, now_us=now_us, limits=limits)
+        )
 
-    def write(conn: Connection) -> tuple[Verdicts, str]:
-        verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
-        return verdicts, epoch.of(conn)
+        def write(conn: Connection) -> tuple[Verdicts, str]:
+            verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
+            return verdicts, epoch.of(conn)
 
-    verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
+        verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
     request.state.own.count_events(
