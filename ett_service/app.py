@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.intervals import DAY_US, SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
@@ -158,15 +158,24 @@ def _delivery(settings: Settings, store: Store, notified: Notifications) -> Deli
         steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
         resend_us=round(alerting.resend_seconds * SECOND_US),
     )
-    return DeliveryThread(store, notified.directory, notified.sender(), schedule)
+    return DeliveryThread(
+        store,
+        notified.directory,
+        notified.sender(),
+        schedule,
+        keep_us=round(alerting.keep_days * DAY_US),
+    )
 
 
 def _detection(settings: Settings, store: Store, notified: Notifications) -> DetectionThread:
     detection = settings.detection
     options = DetectionOptions(
         plan=detection_plan(settings),
+        tune=detection.tune,
         rules=StateRules(runs=detection.runs),
-        audience=Audience(notified.directory, notified.public_url),
+        audience=Audience(
+            notified.directory, notified.public_url, round(detection.remind_hours * HOUR_US)
+        ),
         every_us=round(detection.every_seconds * SECOND_US),
         settle_us=round(detection.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,

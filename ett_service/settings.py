@@ -132,6 +132,8 @@ class DetectionTable(Row):
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
     q: Annotated[float, Field(gt=0, lt=1)] = 0.06
     sla: SlaTable = SlaTable()
+    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: until told again of what nobody looks at
+    tune: bool = True  #: the smallest changes by people's verdicts
 
 
 class ReceiverRow(Row):
@@ -154,6 +156,7 @@ class AlertingTable(Row):
     connect_seconds: PositiveFloat = 5.0
     total_seconds: PositiveFloat = 15.0
     resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
+    keep_days: Annotated[float, Field(ge=0)] = 30.0  #: delivered messages; 0: for ever
 
 
 class OverloadTable(Row):

@@ -38,7 +38,16 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage, values
+from ett_service.api.regressions import (
+    causes,
+    comparison,
+    confirmation,
+    mutes,
+    power,
+    triage,
+    tuning,
+    values,
+)
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -76,10 +85,13 @@ ROUTERS = (
     markers.router,
     comparison.router,
     power.router,
+    causes.router,
+    tuning.router,
     mutes.router,
     regressions.router,
     values.router,
     triage.router,
+    confirmation.router,
     keys.router,
     receivers.router,
     deliveries.router,

@@ -88,12 +88,12 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     `ETT-History` carry what a JSON batch has beside its events. A rejected event does not affect
     the others. If all events are rejected, or the batch itself, the answer is 422.
     """
-    epoch: StoreEpoch = request.state.store_epoch
     async with large_body(request, state, key) as large:
         now_us = state.now_us()
         batch = await large.decoded(
             lambda body, limits: decode(body, request.headers, now_us=now_us, limits=limits)
         )
+        epoch: StoreEpoch = request.state.store_epoch
 
         def write(conn: Connection) -> tuple[Verdicts, str]:
             verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)

@@ -12,10 +12,11 @@ from ett_service.cli.operations.local import loaded
 from ett_service.cli.output import size
 from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.logs import redact
 from ett_service.storage import sizes
 from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.receivers.receivers import unwell as unwell_receivers
 from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
@@ -75,6 +76,27 @@ def _room(measured: StoreSize, retention_days: int) -> Finding:
     return Finding("size", Status.OK, text)
 
 
+def receivers(args: Namespace) -> Iterator[Finding]:
+    """Check whether messages about regressions reach their receivers."""
+    try:
+        store = open_for_reading(loaded(args).settings.database_url)
+    except EttError:
+        return  # the check of the database says so
+    with closing(store), store.reading() as conn:
+        unwell = unwell_receivers(conn, now_us())
+    if not unwell:
+        yield Finding("receivers", Status.OK, "none is paused or disabled")
+    for name, health in unwell:
+        if health.disabled_why is not None:
+            found = f"{name} gets nothing: {health.disabled_why}"
+            todo = f"Once it wants messages again: ett receivers replay {name}"
+        else:
+            until = rfc3339(health.open_until_us or 0)
+            found = f"{name} is paused until {until}, after {health.failures} failures in a row"
+            todo = f"See what it answers: ett receivers test {name}"
+        yield Finding("receivers", Status.WARN, found, todo)
+
+
 def _disk(folder: Path) -> Finding:
     try:
         free = shutil.disk_usage(folder).free
@@ -90,5 +112,5 @@ def _disk(folder: Path) -> Finding:
     return Finding("disk", Status.OK, space)
 
 
-OF_THE_SERVER: tuple[Check, ...] = (sqlite, database)
+OF_THE_SERVER: tuple[Check, ...] = (sqlite, database, receivers)
 """In the order in which they are printed."""

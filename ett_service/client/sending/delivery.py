@@ -13,13 +13,15 @@ MAX_BYTES = 1 << 20
 
 _GZIP_FROM = 2048
 _RETRY_CAP = 3600.0
+_BUSY = (":rate-limited", ":overloaded")
 
 
 class Fate(Enum):
     """What became of a batch."""
 
     SETTLED = auto()  #: every event has its final verdict
-    LATER = auto()  #: the server is away or busy: the same again, after a while
+    LATER = auto()  #: the server is away: the same again, after a while
+    BUSY = auto()  #: the server takes others first, and says when to come back
     FORBIDDEN = auto()  #: the key may not write: nothing will do until that changes
     ASTRAY = auto()  #: this address takes no events: likewise
     REFUSED = auto()  #: not in this form: in halves, and one alone never
@@ -131,7 +133,14 @@ def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> 
         return Verdict(Fate.REFUSED, reason=reason)
     if answer.status == 413:  # noqa: PLR2004 -- a proxy's own limit
         return Verdict(Fate.REFUSED if len(lines) > 1 else Fate.LATER, reason=reason)
-    return Verdict(_fate(answer.status), wait_seconds=_retry_after(answer), reason=reason)
+    wait_seconds = _retry_after(answer)
+    if wait_seconds is not None and _is_busy(answer.status, members):
+        return Verdict(Fate.BUSY, wait_seconds=wait_seconds, reason=reason)
+    return Verdict(_fate(answer.status), wait_seconds=wait_seconds, reason=reason)
+
+
+def _is_busy(status: int, members: Mapping[str, object]) -> bool:
+    return status in (429, 503) and str(members.get("type")).endswith(_BUSY)
 
 
 def _fate(status: int) -> Fate:

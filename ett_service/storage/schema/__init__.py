@@ -14,6 +14,7 @@ from ett_service.storage.schema.alerting import (
     receiver_health,
     regression,
     regression_change,
+    tuning_reset,
 )
 from ett_service.storage.schema.definition import metadata
 from ett_service.storage.schema.fleet import (
@@ -95,5 +96,6 @@ __all__ = [
     "store_size",
     "tally_daily",
     "tally_hourly",
+    "tuning_reset",
     "wait_share",
 ]
