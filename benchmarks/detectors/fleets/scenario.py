@@ -7,10 +7,19 @@ import numpy as np
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
+from benchmarks.detectors.fleets.shape import (
+    MISS_FACTOR,
+    MISS_SHARE,
+    PLAIN,
+    WORSE_MISS_SHARE,
+    Shape,
+)
 from ett_service.core.regressions.finding import Cohort, Series, Subject
 from ett_service.detection.sample import Flags, Floats, Ints
 
 OUTAGE_ON = 50  #: the day on which an outage begins
+SECOND_ON = CHANGED_ON + 5  #: the day of the second of two changes
+RAMP_DAYS = 10  #: for which a ramp rises
 LAST_RELEASE = 8  #: the code version that is released on ``CHANGED_ON``
 CAUSES = {"code_version": LAST_RELEASE, "image": 1, "host": 2, "cache": 1, "source": 0}
 """The value of each dimension that can be slower; of code it is the last release."""
@@ -35,6 +44,9 @@ class ScenarioKind(StrEnum):
     HANG = auto()  #: three in ten attempts of one cohort never leave one phase
     FAILURES = auto()  #: more attempts of one cohort fail
     STEPS = auto()  #: every step of one cohort is slower
+    RAMP = auto()  #: one phase of one cohort becomes slower day by day
+    SECOND = auto()  #: a phase of one cohort is slower, and some days later of another one
+    HITS = auto()  #: one phase of one cohort misses its cache more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +61,7 @@ class Scenario:
     """The dimension of which one value is slower, or ``NO_CAUSE``: three in five attempts are
     slower, whatever their values. Where empty, all attempts are slower."""
     times_steps: bool = False  #: whether steps are reported; they always are where they change
+    shape: Shape = PLAIN
 
     @property
     def name(self) -> str:
@@ -62,6 +75,8 @@ class Scenario:
             parts.append(self.cause)
         if self.times_steps:
             parts.append("steps")
+        if self.shape.name:
+            parts.append(self.shape.name)
         return f"{'-'.join(parts)}@{self.attempts_per_day}"
 
 
@@ -74,6 +89,7 @@ class Truth:
     from_day: int | None  #: None where nothing was planted
     to_day: int | None  #: the first day without it; None where it stays
     cohorts: tuple[Cohort, ...] = ()
+    earlier: tuple[Cohort, ...] = ()  #: where the same changed some days before
     phases: tuple[Subject, ...] = ()  #: what became slower or faster, or fails more
     derived: tuple[Subject, ...] = ()  #: what these are part of, so that it changes with them
     value: str = ""  #: of the scenario's ``cause``
@@ -86,13 +102,15 @@ class Truth:
 
     def is_where(self, cohort: Cohort) -> bool:
         """Whether this is one of the changed cohorts, or all of them together."""
-        inside = {member for member in parameters.COHORTS if set(cohort) <= set(member)}
+        every = self.scenario.shape.plan.cohorts
+        inside = {member for member in every if set(cohort) <= set(member)}
         return cohort in self.cohorts or inside == set(self.cohorts)
 
     def is_touched(self, series: Series) -> bool:
         """Whether an alert on this series is no false one: it changed, or contains the change."""
         return series.subject in (*self.phases, *self.derived) and (
-            not series.cohort or any(set(series.cohort) <= set(changed) for changed in self.cohorts)
+            not series.cohort
+            or any(set(series.cohort) <= set(changed) for changed in (*self.cohorts, *self.earlier))
         )
 
 
@@ -110,10 +128,11 @@ class Planting:
     """A scenario, and where and when it is planted in the fleet of one seed."""
 
     scenario: Scenario
-    cohorts: tuple[int, ...]  #: indices of ``parameters.COHORTS``
+    cohorts: tuple[int, ...]  #: indices of the shape's cohorts
     phases: tuple[int, ...]  #: indices of ``parameters.PHASES``
     from_day: int
     to_day: int
+    earlier: tuple[int, ...] = ()  #: cohorts in which the same changes on ``CHANGED_ON``
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +143,14 @@ class PlantedAttempts:
     failure_chance: Floats
     stuck: Ints  #: the phase that it never leaves; ``len(parameters.PHASES)`` for none
     step_factor: Floats  #: on the time of its steps
+    missed: Ints  #: by phase, 1 where it missed its cache
 
 
 def choose(seed: int, scenario: Scenario) -> Planting:
     """Choose the cohort, the cluster and the phase that change."""
     draws = stream(seed, "chosen")
-    cohort = int(draws.integers(len(parameters.COHORTS)))
+    eligible = scenario.shape.eligible(scenario.attempts_per_day)
+    cohort = eligible[int(draws.integers(len(eligible)))]
     phase = int(draws.integers(len(parameters.PHASES)))
     kind = scenario.kind
     phases = {
@@ -144,28 +165,39 @@ def choose(seed: int, scenario: Scenario) -> Planting:
     }.get(kind, (phase,))
     if kind is ScenarioKind.OUTAGE:
         to_day = OUTAGE_ON + scenario.days
-        return Planting(scenario, _cohorts_of_cluster(cohort), phases, OUTAGE_ON, to_day)
-    all_cohorts = tuple(range(len(parameters.COHORTS)))
+        cohorts = _cohorts_of_cluster(cohort, scenario.shape)
+        return Planting(scenario, cohorts, phases, OUTAGE_ON, to_day)
+    if kind is ScenarioKind.SECOND:
+        other = eligible[(eligible.index(cohort) + 1) % len(eligible)]
+        return Planting(scenario, (cohort,), phases, SECOND_ON, DAYS, (other,))
+    all_cohorts = tuple(range(len(scenario.shape.plan.cohorts)))
     cohorts = {ScenarioKind.PHASE: all_cohorts, ScenarioKind.NULL: ()}.get(kind, (cohort,))
     return Planting(scenario, cohorts, phases, CHANGED_ON, DAYS)
 
 
-def _cohorts_of_cluster(cohort: int) -> tuple[int, ...]:
+def _cohorts_of_cluster(cohort: int, shape: Shape) -> tuple[int, ...]:
     """Return the cohorts that are in the same cluster as *cohort*."""
-    cluster = parameters.CLUSTER_OF[cohort]
-    return tuple(index for index, other in enumerate(parameters.CLUSTER_OF) if other == cluster)
+    cluster = shape.plan.cluster_of[cohort]
+    return tuple(index for index, other in enumerate(shape.plan.cluster_of) if other == cluster)
 
 
 def plant(
-    planting: Planting, usual: Floats, cohort: Ints, day: Ints, values: Ints, chance: Floats
+    planting: Planting,
+    usual: Floats,
+    missed: Ints,
+    cohort: Ints,
+    day: Ints,
+    values: Ints,
+    chance: Floats,
 ) -> PlantedAttempts:
     """Change attempts of *usual* lengths; *chance* holds three random numbers for each."""
     scenario = planting.scenario
     hit = np.isin(cohort, planting.cohorts) & (day >= planting.from_day) & (day < planting.to_day)
+    hit |= np.isin(cohort, planting.earlier) & (day >= CHANGED_ON)
     hit &= _is_slower(scenario.cause, values, chance[:, 0])
     failure_chance = np.full(len(usual), parameters.FAILED_SHARE)
     stuck = np.full(len(usual), _NO_PHASE)
-    lengths, step_factor = usual.copy(), np.ones(len(usual))
+    lengths, step_factor, missed = usual.copy(), np.ones(len(usual)), missed.copy()
     if scenario.kind is ScenarioKind.RELABELLING:
         before, after = planting.phases
         moved = _RELABELLED_SHARE * usual[hit, before]
@@ -178,13 +210,21 @@ def plant(
         failure_chance[hit] = odds / (1 + odds)
     elif scenario.kind is ScenarioKind.STEPS:
         step_factor[hit] = scenario.factor
+    elif scenario.kind is ScenarioKind.RAMP:
+        days = np.clip(day[hit] + 1 - planting.from_day, 0, RAMP_DAYS)
+        lengths[hit, planting.phases[0]] *= scenario.factor**days
+    elif scenario.kind is ScenarioKind.HITS:
+        phase, more = planting.phases[0], 1 - (1 - WORSE_MISS_SHARE) / (1 - MISS_SHARE)
+        lost = hit & (missed[:, phase] == 0) & (chance[:, 2] < more)
+        lengths[lost, phase] *= MISS_FACTOR
+        missed[lost, phase] = 1
     elif scenario.kind is not ScenarioKind.MIX:
         outage = scenario.kind is ScenarioKind.OUTAGE
         factor = parameters.OUTAGE_FACTOR if outage else scenario.factor
         lengths[np.ix_(hit, np.array(planting.phases, dtype=np.int64))] *= factor
         failure_chance[hit & outage] = parameters.OUTAGE_FAILED_SHARE
         step_factor[hit & outage] = parameters.OUTAGE_STEP_FACTOR
-    return PlantedAttempts(lengths, failure_chance, stuck, step_factor)
+    return PlantedAttempts(lengths, failure_chance, stuck, step_factor, missed)
 
 
 def _is_slower(cause: str, values: Ints, chance: Floats) -> Flags:
