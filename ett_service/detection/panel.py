@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from ett_service.detection.day_memory import DayConditions, conditions
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import WEEK_DAYS, Groups
 
 _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
 _LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
-_MAX_CORRELATION = 0.6
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
 _LEAST_INFORMATION = 1e-9  #: on either side, for a score
 
@@ -53,6 +53,30 @@ class Panel:
     count: Ints
     effective: Floats  #: the number of independent rows that weigh as much
     freedom: Floats  #: by group, degrees of freedom of its variance
+    conditions: DayConditions
+
+    def of(self, group: int) -> "Panel":
+        """Return the series of one group alone."""
+        rows = slice(group, group + 1)
+        columns = (
+            self.level, self.precision, self.background, self.count, self.effective, self.freedom
+        )  # fmt: skip
+        shared = DayConditions(*(column[rows] for column in self.conditions))
+        return Panel(*(column[rows] for column in columns), shared)
+
+    def error(self, late: Flags, early: Flags) -> Floats:
+        """Return the standard error of changes by group; infinite where a side has no values.
+
+        *late* and *early* are changes by days.
+        """
+        after, before = self.precision @ late.T, self.precision @ early.T
+        both = (after > _LEAST_INFORMATION) & (before > _LEAST_INFORMATION)
+        after, before = np.where(both, after, 1.0), np.where(both, before, 1.0)
+        weights = self.precision[:, None, :] * (
+            late / after[:, :, None] - early / before[:, :, None]
+        )
+        variance = 1 / after + 1 / before + self.conditions.cross_variance(weights)
+        return np.where(both, np.sqrt(np.maximum(variance, _TINY)), np.inf)
 
 
 def centred(cells: Cells) -> Cells:
@@ -73,12 +97,15 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     background = _background(own, everywhere, cells.baseline)
     background = background + _weekdays(own.level - background, own, cells)
     level = np.where(own.weight > 0, own.level - background, 0.0)
-    days, freedom = _day_variance(level, own, cells.baseline, np.array(groups.single))
-    variance = own.variance + days[:, None]
+    single, early = np.array(groups.single), slice(0, cells.baseline)
+    days, freedom = _day_variance(level, own, cells.baseline, single)
+    noise = np.where(own.weight > 0, own.variance, np.inf)
+    shared = conditions(level[:, early], noise[:, early], days, single)
+    variance = own.variance + shared.variance[:, None]
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
-    precision = precision * _independence(level[:, : cells.baseline], precision)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
-    return Panel(level, precision, background, count, groups.members @ cells.effective, freedom)
+    effective = groups.members @ cells.effective
+    return Panel(level, precision, background, count, effective, freedom, shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,21 +194,6 @@ def _day_variance(
     return variance, freedom
 
 
-def _independence(level: Floats, precision: Floats) -> float:
-    """Return the information of a day relative to one that is independent of its neighbours.
-
-    Autocorrelated levels are worth fewer days (Bartlett 1946, with the correlation of the first
-    order, over all groups).
-    """
-    standard = level * np.sqrt(precision[:, : level.shape[1]])
-    square = float((standard**2).sum())
-    if not square:
-        return 1.0
-    correlation = float((standard[:, 1:] * standard[:, :-1]).sum()) / square
-    correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
-    return (1 - correlation) / (1 + correlation)
-
-
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """Return the parts whose ratio is the variance between days (DerSimonian and Laird 1986)."""
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=variance > 0)
@@ -230,7 +242,8 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
     has_rows = (panel.count > 0).astype(np.float64)
     after, before = tails(precision, most), heads(precision, most)
     change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
-    raw = change * np.sqrt(_over(after * before, after + before))
+    late = np.arange(panel.level.shape[1]) >= panel.level.shape[1] - np.arange(1, most + 1)[:, None]
+    raw = change / panel.error(late[: after.shape[1]], ~late[: after.shape[1]])
     recent = np.rint(tails(panel.effective, most)) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),

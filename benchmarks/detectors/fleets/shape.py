@@ -25,6 +25,7 @@ WORSE_MISS_SHARE: Final = 0.7  #: once the hits fall
 ZIPF_COHORTS: Final = 12
 QUIET_WEEKEND_LOAD: Final = 0.25
 DAY_MEMORY: Final = 0.6  #: correlation of a day's conditions with those of the day before
+ROUGH_DAYS: Final = 2.0  #: how much more such conditions spread where they have memory
 SIZES_SHIFT_ON: Final = CHANGED_ON + 2
 _HEAVY_FREEDOM = 3.0  #: degrees of freedom of a Student's t
 
@@ -58,6 +59,7 @@ class Shape:
     has_modes: bool = False  #: whether every phase hits or misses a cache
     modes_are_known: bool = False  #: whether the state of that cache is in the stratum
     day_memory: float = 0.0  #: correlation of a day's conditions with those of the day before
+    day_spread: float = 1.0  #: of a day's conditions, relative to that of ``parameters``
     quiet_weekends: bool = False
     come_and_go: bool = False  #: whether the four smallest cohorts do
     sizes_shift: bool = False  #: whether other sizes prevail in every second cohort, from a day on
@@ -91,11 +93,11 @@ class Shape:
         ]
 
     def remembered(self, normal: Floats) -> Floats:
-        """Give independent normal values memory along the second axis, which are days."""
+        """Give independent conditions their spread, and memory along the second axis: days."""
+        remembered = normal * self.day_spread
         if not self.day_memory:
-            return normal
-        fresh = np.sqrt(1 - self.day_memory**2)
-        remembered = normal.copy()
+            return remembered
+        fresh, normal = np.sqrt(1 - self.day_memory**2), remembered.copy()
         for day in range(1, normal.shape[1]):
             remembered[:, day] = self.day_memory * remembered[:, day - 1] + fresh * normal[:, day]
         return remembered
@@ -158,7 +160,7 @@ SHAPES: Mapping[str, Shape] = {
         Shape("uniform", Law.UNIFORM),
         Shape("bimodal", has_modes=True),
         Shape("known", has_modes=True, modes_are_known=True),
-        Shape("ar1", day_memory=DAY_MEMORY),
+        Shape("ar1", day_memory=DAY_MEMORY, day_spread=ROUGH_DAYS),
         Shape("weekends", quiet_weekends=True),
         Shape("churn", come_and_go=True),
         Shape("sizes", sizes_shift=True),
@@ -167,6 +169,7 @@ SHAPES: Mapping[str, Shape] = {
             Law.GAMMA,
             has_modes=True,
             day_memory=DAY_MEMORY,
+            day_spread=ROUGH_DAYS,
             quiet_weekends=True,
             come_and_go=True,
             sizes_shift=True,
