@@ -1,107 +1,105 @@
 """Days that hang together: conditions of a day that are like those of the day before.
 
 The level of a group on a day is its rows' own noise and the conditions of the day. The conditions
-are taken for an autoregressive process of the first order (Box and Jenkins 1970). So days in a row
-say less than as many that are independent, and the less the longer they are.
+are taken for an autoregressive process of the first order (Box and Jenkins 1970): neighbouring
+days have a covariance, which decays with their distance. So days in a row say less than as many
+that are independent, and the less the longer they are.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ett_service.detection.sample import Flags, Floats
 
-MOST_MEMORY = 0.85
+_MOST_DECAY, _USUAL_DECAY = 0.85, 0.6
+_PRIOR_DECAY = 0.3  #: of a standard error: how much the usual decay counts
 _MOST_LAG = 14  #: days over which conditions are followed
 _ROUNDS = 3
-_PRIOR_SERIES = 2.0  #: the pooled moments count as this many series
+_PRIOR_SERIES = 2.0  #: the pooled covariance counts as this many series of mean information
 _TINY = 1e-12
 
 
-class DayConditions(NamedTuple):
-    """The conditions of days, by group."""
+class DayMemory(NamedTuple):
+    """How the levels of neighbouring days hang together, by group."""
 
-    variance: Floats
-    memory: Floats  #: correlation of a day with the one before
+    covariance: Floats  #: of neighbouring days
+    decay: Floats  #: the factor on it for each further day
 
-    def cross_variance(self, weights: Floats) -> Floats:
+    def variance(self, weights: Floats) -> Floats:
         """Return what neighbouring days add to the variance of weighted sums of levels.
 
         *weights* are groups by sums by days.
         """
         total = np.zeros(weights.shape[:2])
-        if not self.memory.any():
+        if not self.covariance.any():
             return total
-        part = 2 * self.variance
+        part = 2 * self.covariance
         for lag in range(1, min(_MOST_LAG, weights.shape[2] - 1) + 1):
-            part = part * self.memory
             products = np.einsum("gsd,gsd->gs", weights[:, :, :-lag], weights[:, :, lag:])
             total += part[:, None] * products
+            part = part * self.decay
         return total
 
 
-def conditions(level: Floats, noise: Floats, variance: Floats, single: Flags) -> DayConditions:
-    """Estimate the memory of days from *level*, groups by days, and correct the *variance* for it.
+def day_memory(level: Floats, precision: Floats, single: Flags) -> DayMemory:
+    """Estimate the memory of days from *level* and its *precision*, groups by days.
 
-    *noise* is the variance of each level by its rows alone, infinite where there are none. Moments
-    of a series are shrunk to those of all series of its kind. A mean that was fitted takes a part
-    of what days share away, which is given back.
+    The covariance of a series is shrunk to that of all series of its kind; the decay is that of
+    the kind. Fitting a mean takes a part of what days share away, which is given back.
     """
-    memory = np.zeros(len(level))
+    memory = DayMemory(*np.zeros((2, len(level))))
     if level.shape[1] < 2 * _MOST_LAG:
-        return DayConditions(variance, memory)
-    moments = _Moments.of(level, noise, variance)
-    for kind in (single, ~single):
-        if kind.any():
-            memory = np.where(kind, moments.memory(kind), memory)
-    return DayConditions(variance / (1 - moments.fitted(memory)), memory)
+        return memory
+    moments = _Moments.of(level, precision)
+    for _ in range(_ROUNDS):
+        lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
+        covariance, decay = np.zeros((2, len(level)))
+        for kind in (single, ~single):
+            if kind.any():
+                own, of_kind = moments.fitted(lost, kind)
+                covariance, decay = (
+                    np.where(kind, own, covariance),
+                    np.where(kind, of_kind, decay),
+                )
+        memory = DayMemory(covariance, decay)
+    return memory
 
 
-class _Moments(NamedTuple):
-    """Moments of each series, in units of the variance of its levels."""
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Products of levels some days apart, weighed by their precision."""
 
-    conditions: Floats  #: the part of the variance that a day's conditions have
-    first: Floats  #: covariance of neighbouring days
-    second: Floats  #: and of those two days apart
-    weight: Floats  #: days
-    days: Floats  #: pairs of neighbouring days
+    products: tuple[Floats, ...]  #: mean product of each series, by lag from 1
+    sure: tuple[Floats, ...]  #: information in each
+    weights: Floats  #: of each day in the mean of its series
+    of_mean: Floats  #: variance of that mean, were days independent
 
     @classmethod
-    def of(cls, level: Floats, noise: Floats, variance: Floats) -> "_Moments":
-        """Sum up products of levels."""
-        whole = noise + variance[:, None]
-        present = np.isfinite(whole) & (whole > 0)
-        scale = np.sqrt(np.divide(1.0, whole, out=np.zeros_like(level), where=present))
-        count = np.maximum(present.sum(axis=1), 1)
-        mean = (level * scale**2).sum(axis=1) / np.maximum((scale**2).sum(axis=1), _TINY)
-        standard = (level - mean[:, None]) * scale
-        own = (variance[:, None] * scale**2).sum(axis=1) / count
-        pairs = [(scale[:, lag:] * scale[:, :-lag] > 0).sum(axis=1) for lag in (1, 2)]
-        first, second = (
-            (standard[:, lag:] * standard[:, :-lag]).sum(axis=1) / np.maximum(of_lag, 1)
-            for lag, of_lag in zip((1, 2), pairs, strict=True)
+    def of(cls, level: Floats, precision: Floats) -> "_Moments":
+        whole = np.maximum(precision.sum(axis=1), _TINY)
+        weights = precision / whole[:, None]
+        scaled = precision * (level - (weights * level).sum(axis=1)[:, None])
+        products, sure = [], []
+        for lag in (1, 2, 3):
+            information = (precision[:, lag:] * precision[:, :-lag]).sum(axis=1)
+            product = (scaled[:, lag:] * scaled[:, :-lag]).sum(axis=1)
+            products.append(product / np.maximum(information, _TINY))
+            sure.append(information)
+        return cls(tuple(products), tuple(sure), weights, 1 / whole)
+
+    def fitted(self, lost: Floats, kind: Flags) -> tuple[Floats, float]:
+        """Return the covariance of neighbours by series, and the decay that the *kind* shares."""
+        by_lag = [product + lost for product in self.products]
+        sure = [information * kind for information in self.sure]
+        first, second, third = (
+            float((product * weight).sum()) / max(float(weight.sum()), _TINY)
+            for product, weight in zip(by_lag, sure, strict=True)
         )
-        return cls(own, first, second, count.astype(np.float64), pairs[0].astype(np.float64))
-
-    def fitted(self, memory: Floats) -> Floats:
-        """Return the part of a series' variance of conditions that its mean takes away."""
-        return np.minimum((1 + memory) / (1 - memory) / np.maximum(self.weight, 4.0), 0.5)
-
-    def memory(self, kind: Flags) -> Floats:
-        """Return the memory of each series, shrunk to that of its *kind*."""
-        memory = np.zeros(len(self.weight))
-        for _ in range(_ROUNDS):
-            long_run = 1 + self.conditions * 2 * memory / (1 - memory)
-            lost = long_run / np.maximum(self.weight, 4.0)
-            shared, apart = self.conditions + self.first + lost, self.first + self.second + 2 * lost
-            memory = np.clip(_shrunk(apart, shared, self.days * kind), 0.0, MOST_MEMORY)
-        return memory
-
-
-def _shrunk(part: Floats, whole: Floats, weight: Floats) -> Floats:
-    """Return quotients of each series, mixed with that of all."""
-    parts, wholes = float((part * weight).sum()), float((whole * weight).sum())
-    series = max(int((weight > 0).sum()), 1)
-    above = part * weight + _PRIOR_SERIES * parts / series
-    below = whole * weight + _PRIOR_SERIES * wholes / series
-    return np.where(below > _TINY, above / np.maximum(below, _TINY), 0.0)
+        prior = _PRIOR_DECAY / np.sqrt(max(float(sure[0].sum()), _TINY))
+        near = max(first + max(second, 0.0), 0.0)
+        decay = (max(second + max(third, 0.0), 0.0) + _USUAL_DECAY * prior) / (near + prior)
+        shared = _PRIOR_SERIES * sure[0].sum() / max(int(kind.sum()), 1)
+        own = (by_lag[0] * sure[0] + first * shared) / np.maximum(sure[0] + shared, _TINY)
+        return np.maximum(own, 0.0), min(decay, _MOST_DECAY)

@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.day_memory import DayConditions, conditions
+from ett_service.detection.day_memory import DayMemory, day_memory
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import WEEK_DAYS, Groups
 
 _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
+_PRIOR_OF_WEEKDAYS = 6.0  #: the pooled variance of weekdays, likewise
 _LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
@@ -53,7 +54,7 @@ class Panel:
     count: Ints
     effective: Floats  #: the number of independent rows that weigh as much
     freedom: Floats  #: by group, degrees of freedom of its variance
-    conditions: DayConditions
+    memory: DayMemory
 
     def of(self, group: int) -> "Panel":
         """Return the series of one group alone."""
@@ -61,8 +62,8 @@ class Panel:
         columns = (
             self.level, self.precision, self.background, self.count, self.effective, self.freedom
         )  # fmt: skip
-        shared = DayConditions(*(column[rows] for column in self.conditions))
-        return Panel(*(column[rows] for column in columns), shared)
+        memory = DayMemory(*(column[rows] for column in self.memory))
+        return Panel(*(column[rows] for column in columns), memory)
 
     def error(self, late: Flags, early: Flags) -> Floats:
         """Return the standard error of changes by group; infinite where a side has no values.
@@ -75,7 +76,7 @@ class Panel:
         weights = self.precision[:, None, :] * (
             late / after[:, :, None] - early / before[:, :, None]
         )
-        variance = 1 / after + 1 / before + self.conditions.cross_variance(weights)
+        variance = 1 / after + 1 / before + self.memory.variance(weights)
         return np.where(both, np.sqrt(np.maximum(variance, _TINY)), np.inf)
 
 
@@ -99,13 +100,12 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     level = np.where(own.weight > 0, own.level - background, 0.0)
     single, early = np.array(groups.single), slice(0, cells.baseline)
     days, freedom = _day_variance(level, own, cells.baseline, single)
-    noise = np.where(own.weight > 0, own.variance, np.inf)
-    shared = conditions(level[:, early], noise[:, early], days, single)
-    variance = own.variance + shared.variance[:, None]
+    variance = own.variance + days[:, None]
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     effective = groups.members @ cells.effective
-    return Panel(level, precision, background, count, effective, freedom, shared)
+    memory = day_memory(level[:, early], precision[:, early], single)
+    return Panel(level, precision, background, count, effective, freedom, memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,21 +158,32 @@ def _background(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
 
 
 def _weekdays(level: Floats, own: _Pooled, cells: Cells) -> Floats:
-    """Return the effect of the day of the week on a group, as far as its baseline shows it."""
+    """Return the effect of the day of the week on a group, as far as its baseline shows it.
+
+    The variance between weekdays is mostly that of all groups: seven means of few values differ
+    by chance.
+    """
     weeks = cells.baseline // WEEK_DAYS
     if weeks <= 1:
         return np.zeros_like(level)
     early = cells.weekday[:, None] == np.arange(WEEK_DAYS)
     early[cells.baseline :] = False
-    present = (own.weight > 0).astype(np.float64)
-    count = present @ early
-    mean = ratio((level * present) @ early, count)
-    within = np.maximum(ratio((level**2 * present) @ early, count) - mean**2, 0.0)
-    error = within.mean(axis=1) / (weeks - 1)
+    weight = own.weight @ early
+    mean = ratio((level * own.weight) @ early, weight)
+    square = ratio((level**2 * own.weight) @ early, weight)
+    within = ratio(((square - mean**2) * weight).sum(axis=1), weight.sum(axis=1))
+    error = within[:, None] * ratio(own.weight**2 @ early, weight**2) * weeks / (weeks - 1)
     mean = mean - mean.mean(axis=1, keepdims=True)
-    between = np.maximum((mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error, 0.0)
-    shrinkage = ratio(between, between + error)
-    return np.asarray((mean * shrinkage[:, None])[:, cells.weekday])
+    between = _between(mean, error)[:, None]
+    return np.asarray((mean * ratio(between + 0 * error, between + error))[:, cells.weekday])
+
+
+def _between(mean: Floats, error: Floats) -> Floats:
+    """Return the variance between weekdays of each group, mixed with that of all."""
+    excess = (mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error.mean(axis=1)
+    sure = ratio(np.ones(len(error)), error.mean(axis=1) ** 2)
+    pooled = float((excess * sure).sum()) / max(float(sure.sum()), _TINY)
+    return np.maximum((excess + _PRIOR_OF_WEEKDAYS * pooled) / (1 + _PRIOR_OF_WEEKDAYS), 0.0)
 
 
 def _day_variance(

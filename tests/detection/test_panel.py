@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.day_memory import DayConditions
+from ett_service.detection.day_memory import DayMemory
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -17,7 +17,7 @@ DAYS, RECENT = 42, 14
 
 
 def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
-    ones, none = np.ones_like(level), DayConditions(*np.zeros((2, len(level))))
+    ones, none = np.ones_like(level), DayMemory(*np.zeros((2, len(level))))
     return Panel(level, ones, 0 * ones, ones.astype(np.int64), ones, np.full(len(level), 1e6), none)
 
 

@@ -37,6 +37,7 @@ Places = NDArray[np.intp]
 _TINY = 1e-12
 _MAX_LOG = 20.0  #: of a logarithm that is reported
 _PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
+_PRIOR_OF_DAY = 30.0  #: rows at which the median of a day counts half
 _PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
 _ZERO = 1e-4  #: what a duration of nothing counts as, in medians
@@ -227,7 +228,9 @@ def _day_median(log: Floats, day: Places) -> Floats:
     finite = ~np.isnan(log)
     days = int(day.max(initial=-1)) + 1
     count = np.bincount(day[finite], minlength=days)
-    median = np.nan_to_num(medians(log[finite], day[finite], days)) * count / (count + _PRIOR_JOBS)
+    median = (
+        np.nan_to_num(medians(log[finite], day[finite], days)) * count / (count + _PRIOR_OF_DAY)
+    )
     return np.asarray(median[day])
 
 
