@@ -2,23 +2,24 @@
 
 A logarithm counts beside what the baseline expects of its cohort and stratum. The expectation is a
 median: of the cohort, then of the stratum over all cohorts, then of the stratum in the cohort, each
-shrunk to the coarser one by how few rows it has, as in a median polish (Tukey 1977). Residuals are
-cut at two robust standard deviations about the median of their day (Huber 1964), so that neither
-three in a hundred starts that take ten times as long nor the skew of durations say much.
+shrunk to the coarser one by how few rows it has, as in a median polish (Tukey 1977). What a
+residual says is its score (``detection.models.form``), about the median of its day: neither three in
+a hundred starts that take ten times as long nor the skew of durations say much. Where residuals
+have two modes, medians would fall now into the one and now into the other; there the expectation is
+the most likely place of each cohort's form.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
+from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import (
-    CUT,
     Z_80,
     Change,
     LevelModel,
@@ -40,6 +41,8 @@ _PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
 _PRIOR_OF_DAY = 30.0  #: rows at which the median of a day counts half
 _PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
+_COHORT_PLACES, _STRATUM_PLACES, _PLACES_IN_COHORT = 1.0, 0.3, 0.1
+"""Standard deviations of places in the logarithm, where there are modes."""
 _ZERO = 1e-4  #: what a duration of nothing counts as, in medians
 
 
@@ -50,6 +53,7 @@ class DurationModel(LevelModel):
     rows: Durations  #: of the window's days that count; days are the window's
     log: NDArray[np.float32]  #: residual of each row
     spread: Floats  #: by cohort, standard deviation of residuals
+    form: Form
 
     def change(self, group: int, start: int, stop: int) -> Change:
         inside = self.groups.members[group][self.rows.cohort] > 0
@@ -82,7 +86,7 @@ class DurationModel(LevelModel):
         spread = np.maximum(total / np.maximum(members @ weight, _TINY), _TINY)
         enough = self.starts(options).enough[:, -1] & np.isfinite(self.error)
         level = np.where(enough, self.smallest_level(score), 0.0)
-        shift = uncut(level / spread) * spread
+        shift = self.form.shift_of(level / spread) * spread
         floor = np.log(options.effect_floor) + Z_80 * self.error
         log_factor = np.minimum(np.maximum(shift, floor), _MAX_LOG)
         return np.where(enough & (shift < _MAX_LOG), np.exp(log_factor), np.inf)
@@ -127,7 +131,9 @@ def model_of(
     none = np.zeros(0, dtype=np.int32)
     rows = replace(rows, stratum=none, unit=none)  # many subjects are held at once
     log, spread = residual.log.astype(np.float32), residual.spread
-    return DurationModel(subject, groups, window, cells, np.zeros(shape), rows, log, spread)
+    return DurationModel(
+        subject, groups, window, cells, np.zeros(shape), rows, log, spread, residual.form
+    )
 
 
 def counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
@@ -165,10 +171,11 @@ class Residuals:
     """One row a duration; logarithms."""
 
     log: Floats  #: the residual
-    cut: Floats  #: the same, cut at the tails
+    cut: Floats  #: its score, which a shift moves as far on average
     weight: Floats  #: less than 1 where a job has many correlated rows
     spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
     cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
+    form: Form
 
 
 Expectation: TypeAlias = Callable[[Floats, Durations, int, Flags, Floats], tuple[Floats, Floats]]
@@ -189,28 +196,51 @@ def residuals(
     jobs = baseline / size[unit]
     expected, fitted = (expectation or _expected)(log, rows, cohorts, baseline, jobs)
     log = log - expected
-    of_day = _day_median(log, rows.day.astype(np.intp))
-    own = log - of_day
-    spread = _spreads(own[baseline], cohort[baseline], cohorts)
-    limit = CUT * spread[cohort]
-    cut = np.clip(own, -limit, limit)
+    day = rows.day.astype(np.intp)
+    of_day = _day_median(log, day)
+    spread = _spreads((log - of_day)[baseline], cohort[baseline], cohorts)
+    form = Form.of(_known(log - of_day, spread, cohort, baseline))
+    if form.has_modes and expectation is None:
+        placed = _placed(log, rows, cohorts, baseline, spread)
+        log, spread, form = placed.log, placed.spread, placed.form
+        of_day = np.zeros(len(log))
+    cut = form.score((log - of_day) / spread[cohort]) * spread[cohort]
     inflation = _inflation(cohort, jobs, fitted)
     weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
     cut_spread = _cut_spread(cut, cohort, spread, baseline)
-    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation)
+    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, form)
 
 
-def uncut(level: Floats) -> Floats:
-    """Return the shift of normal values that moves the mean of cut ones by *level*.
+class _Placed(NamedTuple):
+    """Residuals about the most likely place of each cohort and stratum."""
 
-    Both are in standard deviations; no shift moves it by ``CUT`` or more.
-    """
-    shift = np.linspace(0.0, 4 * CUT, 200)
-    low, high = -CUT - shift, CUT - shift
-    density = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
-    inside = shift * (ndtr(high) - ndtr(low)) + density
-    moved = inside + CUT * (ndtr(-high) - ndtr(low))
-    return np.asarray(np.interp(level, moved, shift, right=np.inf))
+    log: Floats
+    spread: Floats
+    form: Form
+
+
+def _known(own: Floats, spread: Floats, cohort: Places, rows: Flags) -> Floats:
+    """Return residuals of *rows* over their spread, as far as both are known."""
+    standard = own[rows] / spread[cohort[rows]]
+    return standard[np.isfinite(standard)]
+
+
+def _placed(log: Floats, rows: Durations, cohorts: int, baseline: Flags, spread: Floats) -> _Placed:
+    """Move cohorts, strata, and strata in cohorts to where their form is likeliest."""
+    cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
+    strata = int(stratum.max(initial=0)) + 1
+    used = baseline & np.isfinite(log)
+    common = max(scale(log[used]), _LEAST_SPREAD)
+    form = Form.of(log[used] / common)
+    levels = ((cohort, cohorts, _COHORT_PLACES), (stratum, strata, _STRATUM_PLACES))
+    both = (cohort * strata + stratum, cohorts * strata, _PLACES_IN_COHORT)
+    for group, size, deviation in (*levels, *levels, both):
+        tightness = np.full(size, (common / deviation) ** 2)
+        off = form.located(log[used] / common, group[used], size, tightness) * common
+        log = log - off[group]
+        common = max(scale(log[used]), _LEAST_SPREAD)
+        form = Form.of(log[used] / common)
+    return _Placed(log, np.where(np.isfinite(spread), common, np.nan), form)
 
 
 def logarithms(us: NDArray[np.int64]) -> Floats:
