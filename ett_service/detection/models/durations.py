@@ -54,6 +54,7 @@ class DurationModel(LevelModel):
     log: NDArray[np.float32]  #: residual of each row
     spread: Floats  #: by cohort, standard deviation of residuals
     form: Form
+    modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
     def change(self, group: int, start: int, stop: int) -> Change:
         inside = self.groups.members[group][self.rows.cohort] > 0
@@ -118,8 +119,13 @@ def duration_model(
     """Make the model of one subject of the window's sample."""
     counted = window.counted(subject, groups, memory)
     rows = counted_rows(window.sample.durations[subject], window, counted)
-    residual = residuals(rows, len(counted), rows.day < window.baseline)
-    return model_of(subject, window, groups, rows, residual)
+    early = rows.day < window.baseline
+    residual = residuals(rows, len(counted), early)
+    model = model_of(subject, window, groups, rows, residual)
+    of_modes = mode_residuals(rows, len(counted), early, residual)
+    if of_modes is None:
+        return model
+    return replace(model, modes=model_of(subject, window, groups, rows, of_modes))
 
 
 def model_of(
@@ -209,6 +215,32 @@ def residuals(
     weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
     cut_spread = _cut_spread(cut, cohort, spread, baseline)
     return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, form)
+
+
+def mode_residuals(
+    rows: Durations, cohorts: int, baseline: Flags, residual: Residuals
+) -> Residuals | None:
+    """Compare how many rows are of the slower mode; None where durations have one mode.
+
+    Levels are in the logarithm: a row of the slower mode counts as far as the modes are apart.
+    """
+    known = np.isfinite(residual.log)
+    common = float(np.nanmax(residual.spread)) if known.any() else 1.0
+    slow = residual.log > residual.form.boundary * common
+    if not residual.form.has_modes or not (slow & baseline).any():
+        return None
+    cohort = rows.cohort.astype(np.intp)
+    unit, size = _jobs(rows, baseline)
+    jobs = baseline * known / size[unit]
+    apart = float(np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & known]))
+    usual = float((slow * jobs).sum() / jobs.sum())
+    count = np.bincount(cohort, jobs, minlength=cohorts)
+    share = np.bincount(cohort, jobs * slow, minlength=cohorts) + _PRIOR_JOBS * usual
+    share = share / (count + _PRIOR_JOBS)
+    own = np.where(known, (slow - share[cohort]) * apart, np.nan)
+    weight = _weights(own, baseline & known, unit, size, own)
+    spread = np.where(np.isfinite(residual.spread), np.sqrt(share * (1 - share)) * apart, np.nan)
+    return replace(residual, cut=own, weight=weight, cut_spread=spread)
 
 
 class _Placed(NamedTuple):

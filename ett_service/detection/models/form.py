@@ -3,9 +3,8 @@
 Where durations have two modes, those of starts that hit a cache and of those that missed it, most
 of the variance lies between the modes, and a shift of each shows only within them. The score of a
 value is therefore read off the density of all residuals of the baseline: the logarithm of how much
-likelier it is after a shift than before (Neyman and Pearson 1933), beside its normal score by rank
-(van der Waerden 1952), which says when values move from one mode to the other. Of normal values
-both are straight lines. Far out both are flat (Huber 1964).
+likelier it is after a shift than before (Neyman and Pearson 1933). Of normal values it is a straight
+line. Far out it is flat (Huber 1964). How many values are of the slower mode is scored apart.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ett_service.detection.sample import Floats, Ints
 
@@ -23,6 +21,7 @@ _STEP = 0.05
 _REACH = 9.0  #: of the grid, in spreads
 _GRID = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
 _SHIFT = 0.75  #: in spreads, that values are scored for
+_FAR_SHIFT = 1.6  #: beside it, where there are modes: it must not be taken for another mode
 _BANDWIDTH = 0.9  #: times the spread by the fifth root of the number (Silverman 1986)
 _LEAST_BANDWIDTH = 0.15
 _TAIL = 0.02  #: weight of a broad density, in which tails lie
@@ -30,7 +29,6 @@ _PRIOR_VALUES = 200.0  #: at so many values the estimated score counts half
 _FEWEST_VALUES = 100  #: to tell modes
 _VALLEY = 0.6  #: a dip to less than this part of the lower of two peaks parts two modes
 _LEAST_MODE = 0.08  #: share of the values
-_BY_RANK = 0.5  #: the part of the score by rank, where there are modes
 _HALF = 0.5  #: of the values, in the interval whose length is the scale
 
 Bins = NDArray[np.intp]
@@ -49,7 +47,7 @@ class Form:
         counted = np.bincount(bins(standard), minlength=len(_GRID)).astype(np.float64)
         values = len(standard)
         width = max(_BANDWIDTH * max(values, 1) ** -0.2, _LEAST_BANDWIDTH) / 2
-        share = (counted / max(values, 1)) @ _kernel(width) if values else _broad()
+        share = _smoothed(counted / values, width) if values else _broad()
         return cls((1 - _TAIL) * share + _TAIL * _broad(), values)
 
     @cached_property
@@ -75,18 +73,29 @@ class Form:
     @cached_property
     def _score(self) -> Floats:
         """The score by place of the grid; a small shift of the values moves its mean as far."""
-        straight = np.clip(_GRID, -CUT, CUT)
-        log = np.log(self.density)
-        nearer = _standard(
-            np.interp(_GRID - _SHIFT, _GRID, log) - np.interp(_GRID + _SHIFT, _GRID, log),
-            self.density,
-        )
         if self.has_modes:
-            below = np.clip(np.cumsum(self.density) - self.density / 2, 1e-6, 1 - 1e-6)
-            nearer += _BY_RANK * np.clip(ndtri(below), -CUT, CUT)
-            return self._scaled(_standard(nearer, self.density))
+            return self._scaled(_standard(self._likelier(_SHIFT, _FAR_SHIFT), self.density))
+        straight = _standard(np.clip(_GRID, -CUT, CUT), self.density)
         part = self.values / (self.values + _PRIOR_VALUES)
-        return self._scaled(part * nearer + (1 - part) * _standard(straight, self.density))
+        likelier = _standard(self._likelier(_SHIFT), self.density)
+        return self._scaled(part * likelier + (1 - part) * straight)
+
+    def _likelier(self, *shifts: float) -> Floats:
+        """Return how much likelier values are after one of *shifts* than before."""
+        after = sum(np.interp(_GRID - shift, _GRID, self.density) for shift in shifts)
+        return self._with_tails(np.log(after) - np.log(self.density))
+
+    def _with_tails(self, score: Floats) -> Floats:
+        """Let scores fall no more above all modes, and rise no more below them."""
+        peak = int(self.density.argmax())
+        low = high = peak
+        if self._valley is not None:
+            low = int(self.density[: self._valley].argmax())
+            high = self._valley + int(self.density[self._valley :].argmax())
+        score = score.copy()
+        score[: low + 1] = np.minimum.accumulate(score[: low + 1][::-1])[::-1]
+        score[high:] = np.maximum.accumulate(score[high:])
+        return score
 
     def _scaled(self, score: Floats) -> Floats:
         half = _SHIFT / 2
@@ -136,9 +145,10 @@ def scale(values: Floats) -> float:
     return float((ordered[half:] - ordered[:-half]).min()) / 1.349
 
 
-def _kernel(width: float) -> Floats:
-    kernel = np.exp(-0.5 * ((_GRID[:, None] - _GRID[None, :]) / width) ** 2)
-    return np.asarray(kernel / kernel.sum(axis=1, keepdims=True))
+def _smoothed(counted: Floats, width: float) -> Floats:
+    reach = int(4 * width / _STEP)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * _STEP / width) ** 2)
+    return np.convolve(counted, kernel / kernel.sum(), mode="same")
 
 
 def _broad() -> Floats:
