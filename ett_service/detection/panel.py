@@ -20,6 +20,8 @@ _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
 _PRIOR_OF_WEEKDAYS = 6.0  #: the pooled variance of weekdays, likewise
 _LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
+_MOST_SKEWNESS = 0.8  #: of a mean, and the score up to which it is corrected
+_MOST_SCORE = 4.0
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
 _LEAST_INFORMATION = 1e-9  #: on either side, for a score
 
@@ -35,6 +37,7 @@ class Cells:
     variance: Floats  #: of one row, by cohort
     baseline: int  #: the number of days of the baseline, which come first
     weekday: Ints  #: of each day, 0 to 6 from any
+    skewness: float = 0.0  #: of one row
 
     def shifted(self, members: Floats, start: int, stop: int) -> "Cells":
         """Take each member's own change of these days off its level."""
@@ -55,6 +58,7 @@ class Panel:
     effective: Floats  #: the number of independent rows that weigh as much
     freedom: Floats  #: by group, degrees of freedom of its variance
     memory: DayMemory
+    third: Floats  #: by group, third moment of one row
 
     def of(self, group: int) -> "Panel":
         """Return the series of one group alone."""
@@ -63,7 +67,7 @@ class Panel:
             self.level, self.precision, self.background, self.count, self.effective, self.freedom
         )  # fmt: skip
         memory = DayMemory(*(column[rows] for column in self.memory))
-        return Panel(*(column[rows] for column in columns), memory)
+        return Panel(*(column[rows] for column in columns), memory, self.third[rows])
 
     def error(self, late: Flags, early: Flags) -> Floats:
         """Return the standard error of changes by group; infinite where a side has no values.
@@ -105,7 +109,10 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     effective = groups.members @ cells.effective
     memory = day_memory(level[:, early], precision[:, early], single)
-    return Panel(level, precision, background, count, effective, freedom, memory)
+    rows = groups.members @ cells.weight.sum(axis=1)
+    of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
+    third = cells.skewness * of_row**1.5
+    return Panel(level, precision, background, count, effective, freedom, memory, third)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +261,12 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
     after, before = tails(precision, most), heads(precision, most)
     change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
     late = np.arange(panel.level.shape[1]) >= panel.level.shape[1] - np.arange(1, most + 1)[:, None]
-    raw = change / panel.error(late[: after.shape[1]], ~late[: after.shape[1]])
+    error = panel.error(late[: after.shape[1]], ~late[: after.shape[1]])
+    rows, earlier = tails(panel.effective, most), heads(panel.effective, most)
+    third = panel.third[:, None] * (
+        _over(np.ones_like(rows), rows**2) - _over(np.ones_like(rows), earlier**2)
+    )
+    raw = unskewed(change / error, third / error**3)
     recent = np.rint(tails(panel.effective, most)) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
@@ -263,6 +275,12 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
         enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
         days=tails(has_rows, most).astype(np.int64),
     )
+
+
+def unskewed(score: Floats, skewness: Floats) -> Floats:
+    """Return scores as rare as those of a skewed mean (Cornish and Fisher 1938)."""
+    skewness = np.clip(skewness, -_MOST_SKEWNESS, _MOST_SKEWNESS)
+    return score - skewness * (np.minimum(score**2, _MOST_SCORE**2) - 1) / 6
 
 
 def as_normal(score: Floats, freedom: Floats) -> Floats:

@@ -168,6 +168,7 @@ def _cells(rows: Durations, residual: "Residuals", window: Window, cohorts: int)
             variance=np.nan_to_num(residual.cut_spread) ** 2,
             baseline=window.baseline,
             weekday=window.weekday,
+            skewness=residual.skewness,
         )
     )
 
@@ -181,6 +182,7 @@ class Residuals:
     weight: Floats  #: less than 1 where a job has many correlated rows
     spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
     cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
+    skewness: float  #: of the cut residuals
     form: Form
 
 
@@ -214,7 +216,8 @@ def residuals(
     inflation = _inflation(cohort, jobs, fitted)
     weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
     cut_spread = _cut_spread(cut, cohort, spread, baseline)
-    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, form)
+    skewness = _skewness((cut / cut_spread[cohort])[baseline])
+    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, skewness, form)
 
 
 def mode_residuals(
@@ -240,7 +243,13 @@ def mode_residuals(
     own = np.where(known, (slow - share[cohort]) * apart, np.nan)
     weight = _weights(own, baseline & known, unit, size, own)
     spread = np.where(np.isfinite(residual.spread), np.sqrt(share * (1 - share)) * apart, np.nan)
-    return replace(residual, cut=own, weight=weight, cut_spread=spread)
+    skewness = _skewness((own / spread[cohort])[baseline])
+    return replace(residual, cut=own, weight=weight, cut_spread=spread, skewness=skewness)
+
+
+def _skewness(standard: Floats) -> float:
+    finite = standard[np.isfinite(standard)]
+    return float(np.mean((finite - finite.mean()) ** 3)) if len(finite) else 0.0
 
 
 class _Placed(NamedTuple):
