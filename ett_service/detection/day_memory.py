@@ -27,6 +27,12 @@ class DayMemory(NamedTuple):
     covariance: Floats  #: of neighbouring days
     decay: Floats  #: the factor on it for each further day
 
+    def independence(self, precision: Floats) -> Floats:
+        """Return the part of days of this *precision* that are worth independent ones, by group."""
+        whole = np.maximum(precision.sum(axis=1), _TINY)
+        more = self.variance((precision / whole[:, None])[:, None, :])[:, 0]
+        return np.asarray(1 / (1 + more * whole))
+
     def variance(self, weights: Floats) -> Floats:
         """Return what neighbouring days add to the variance of weighted sums of levels.
 
@@ -46,8 +52,8 @@ class DayMemory(NamedTuple):
 def day_memory(level: Floats, precision: Floats, single: Flags) -> DayMemory:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
-    The covariance of a series is shrunk to that of all series of its kind; the decay is that of
-    the kind. Fitting a mean takes a part of what days share away, which is given back.
+    The covariance of a series is shrunk to that of all series of its kind, and no less: too small
+    a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of what days share away, which is given back.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
     if level.shape[1] < 2 * _MOST_LAG:
@@ -102,4 +108,4 @@ class _Moments:
         decay = (max(second + max(third, 0.0), 0.0) + _USUAL_DECAY * prior) / (near + prior)
         shared = _PRIOR_SERIES * sure[0].sum() / max(int(kind.sum()), 1)
         own = (by_lag[0] * sure[0] + first * shared) / np.maximum(sure[0] + shared, _TINY)
-        return np.maximum(own, 0.0), min(decay, _MOST_DECAY)
+        return np.maximum(own, max(first, 0.0)), min(decay, _MOST_DECAY)

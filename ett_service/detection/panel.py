@@ -20,6 +20,7 @@ _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
 _PRIOR_OF_WEEKDAYS = 6.0  #: the pooled variance of weekdays, likewise
 _LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
+_LEAST_FREEDOM = 5.0
 _MOST_SKEWNESS = 0.8  #: of a mean, and the score up to which it is corrected
 _MOST_SCORE = 4.0
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
@@ -109,6 +110,7 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     effective = groups.members @ cells.effective
     memory = day_memory(level[:, early], precision[:, early], single)
+    freedom = np.maximum(freedom * memory.independence(precision[:, early]), _LEAST_FREEDOM)
     rows = groups.members @ cells.weight.sum(axis=1)
     of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
     third = cells.skewness * of_row**1.5

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.detection.mix import mix_changes
 from ett_service.detection.models.durations import DurationModel
 from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import Z_80, Change, SeriesModel
@@ -28,7 +29,6 @@ from ett_service.detection.verdict import (
     finding_of,
     is_outage_like,
     is_relabelled,
-    mix_changes,
     of_metric,
     passes,
     without_explained,

@@ -3,8 +3,8 @@
 A logarithm counts beside what the baseline expects of its cohort and stratum. The expectation is a
 median: of the cohort, then of the stratum over all cohorts, then of the stratum in the cohort, each
 shrunk to the coarser one by how few rows it has, as in a median polish (Tukey 1977). What a
-residual says is its score (``detection.models.form``), about the median of its day: neither three in
-a hundred starts that take ten times as long nor the skew of durations say much. Where residuals
+residual says is its score (``detection.models.form``), about the median of its day: neither three
+in a hundred starts that take ten times as long nor the skew of durations say much. Where residuals
 have two modes, medians would fall now into the one and now into the other; there the expectation is
 the most likely place of each cohort's form.
 """
@@ -21,6 +21,7 @@ from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import (
     Z_80,
+    Z_95,
     Change,
     LevelModel,
     interval,
@@ -60,10 +61,13 @@ class DurationModel(LevelModel):
         inside = self.groups.members[group][self.rows.cohort] > 0
         early = inside & (self.rows.day < start)
         late = inside & (self.rows.day >= start) & (self.rows.day < stop)
-        log_ratio = self._shift(group, early, late)
-        days = np.arange(self.window.days)
-        precision = self.panel.precision[group] * (days < stop)
-        low, high = interval(self.panel.level[group], precision, days >= start)
+        if self.form.has_modes:
+            log_ratio, low, high = self._shift_of_means(group, early, late)
+        else:
+            log_ratio = self._shift(group, early, late)
+            days = np.arange(self.window.days)
+            precision = self.panel.precision[group] * (days < stop)
+            low, high = interval(self.panel.level[group], precision, days >= start)
         ratio = float(np.exp(log_ratio))
         cost_us = self._cost_us_per_week(late, stop - start, ratio)
         held_us = self.window.held_us_per_week
@@ -94,11 +98,29 @@ class DurationModel(LevelModel):
 
     def _shift(self, group: int, early: Flags, late: Flags) -> float:
         """Return the shift of logarithms, without the background and what was taken off."""
-        rows = self.rows
-        residual = self.log - self.removed[rows.cohort, rows.day]
-        residual = residual - self.panel.background[group, rows.day]
+        residual = self._residual(group)
         finite = np.isfinite(residual)
         return shift(residual[finite & early], residual[finite & late])
+
+    def _shift_of_means(self, group: int, early: Flags, late: Flags) -> tuple[float, float, float]:
+        """Return the logarithm of the ratio of means, and its lower and upper error.
+
+        Where there are modes no shift of all values is like the change of what is paid for.
+        """
+        residual = self._residual(group)
+        finite = np.isfinite(residual)
+        sides = [np.exp(np.minimum(residual[finite & side], _MAX_LOG)) for side in (late, early)]
+        if not all(len(side) for side in sides):
+            return 0.0, 0.0, 0.0
+        after, before = (float(np.mean(side)) for side in sides)
+        parts = (np.var(side) / (len(side) * np.mean(side) ** 2) for side in sides)
+        error = Z_95 * float(np.sqrt(sum(parts)))
+        return float(np.log(after / before)), -error, error
+
+    def _residual(self, group: int) -> Floats:
+        rows = self.rows
+        residual = self.log - self.removed[rows.cohort, rows.day]
+        return np.asarray(residual - self.panel.background[group, rows.day])
 
     def _side(self, rows: Flags, start: int, end: int) -> Side:
         us = self.rows.us[rows]

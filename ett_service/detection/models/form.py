@@ -3,8 +3,9 @@
 Where durations have two modes, those of starts that hit a cache and of those that missed it, most
 of the variance lies between the modes, and a shift of each shows only within them. The score of a
 value is therefore read off the density of all residuals of the baseline: the logarithm of how much
-likelier it is after a shift than before (Neyman and Pearson 1933). Of normal values it is a straight
-line. Far out it is flat (Huber 1964). How many values are of the slower mode is scored apart.
+likelier it is after a shift than before (Neyman and Pearson 1933). Of normal values it is a
+straight line. Far out it is flat (Huber 1964). How many values are of the slower mode is scored
+apart.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ett_service.detection.sample import Floats, Ints
+from ett_service.detection.sample import Floats
 
 CUT = 2.0  #: standard deviations at which scores are cut
 

@@ -33,9 +33,7 @@ from ett_service.detection.window import Groups, Window
 Z_80 = 0.8416
 """Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""
 
-CUT = 2.0  #: standard deviations at which a residual is cut
-
-_Z_95 = 1.959964
+Z_95 = 1.959964
 _DRAWS = 400  #: of the bootstrap
 _MOST_VALUES = 200  #: a longer side is represented by so many of its quantiles
 _INTERVAL = (2.5, 97.5)  #: percentiles of a 95 % interval
@@ -249,7 +247,7 @@ def interval(level: Floats, precision: Floats, late: Flags) -> tuple[float, floa
     error = np.sqrt(sum(1 / max(float(precision[days].sum()), 1e-12) for days in (late, ~late)))
     middle = _mean(level[late], precision[late]) - _mean(level[~late], precision[~late])
     low, high = np.percentile(drawn - middle, _INTERVAL)
-    return min(float(low), -_Z_95 * float(error)), max(float(high), _Z_95 * float(error))
+    return min(float(low), -Z_95 * float(error)), max(float(high), Z_95 * float(error))
 
 
 def _resampled(level: Floats, precision: Floats) -> Floats:

@@ -6,8 +6,8 @@ import pytest
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding
 from ett_service.core.words import Category
-from ett_service.detection.models.durations import residuals, uncut
-from ett_service.detection.models.series_model import CUT
+from ett_service.detection.models.durations import residuals
+from ett_service.detection.models.form import CUT
 from ett_service.detection.sample import Durations, Sample, Shares
 from tests.detection.samples import (
     COMPILE,
@@ -153,11 +153,3 @@ def test_what_takes_no_time_at_all_is_only_very_short() -> None:
     rows = _rows(7)
     some = replace(rows, us=np.where(np.arange(N) % 50 == 0, 0, rows.us))
     assert np.isfinite(residuals(some, 1, some.day < 28).log).all()
-
-
-def test_the_mean_of_cut_values_tells_the_shift_under_it() -> None:
-    draws = np.random.default_rng(8).normal(0, 1, 200_000)
-    for shift in (0.3, 1.0, 2.0):
-        level = np.clip(draws + shift, -CUT, CUT).mean() - np.clip(draws, -CUT, CUT).mean()
-        assert uncut(np.array([level]))[0] == pytest.approx(shift, abs=0.03)
-    assert uncut(np.array([CUT]))[0] == np.inf
