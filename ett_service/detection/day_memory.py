@@ -53,7 +53,8 @@ def day_memory(level: Floats, precision: Floats, single: Flags) -> DayMemory:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
     The covariance of a series is shrunk to that of all series of its kind, and no less: too small
-    a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of what days share away, which is given back.
+    a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of
+    what days share away, which is given back.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
     if level.shape[1] < 2 * _MOST_LAG:

@@ -13,10 +13,11 @@ import numpy as np
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category
-from ett_service.detection.models.durations import DurationModel, Residuals, logarithms, model_of
+from ett_service.detection.models.durations import DurationModel, model_of
 from ett_service.detection.models.ett_ratio import times
 from ett_service.detection.models.form import Form
 from ett_service.detection.models.registry import METRICS
+from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import SeriesModel, medians
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.sample import ETT, Sample, SmallInts

@@ -8,7 +8,13 @@ import numpy as np
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
-from benchmarks.detectors.fleets.scenario import LAST_RELEASE, Planting, plant, stream
+from benchmarks.detectors.fleets.scenario import (
+    LAST_RELEASE,
+    Planting,
+    UsualAttempts,
+    plant,
+    stream,
+)
 from benchmarks.detectors.fleets.shape import MISS_FACTOR, MISS_SHARE, Shape
 from benchmarks.detectors.fleets.submissions import ALL_DAYS, RUN_IN, SubmittedJobs
 from ett_service.detection.sample import Flags, Floats, Ints
@@ -141,7 +147,7 @@ class _AttemptDraws:
         missed = self._missed(number)[rows]
         usual = np.exp(self._logs(number, rows, day, values)) * MISS_FACTOR**missed
         chance = self.stream(f"planted/{number}").random((self.jobs, 3))[rows]
-        planted = plant(self._planting, usual, missed, cohort, day, values, chance)
+        planted = plant(self._planting, UsualAttempts(usual, missed, cohort, day, values), chance)
         run_log = self.stream(f"runs/{number}").normal(0, parameters.RUN_SPREAD, self.jobs)[rows]
         return SimulatedAttempts(
             job=rows,

@@ -88,9 +88,9 @@ def planned_truth(seed: int, scenario: Scenario) -> Truth:
         planting.from_day,
         planting.to_day if planting.to_day < DAYS else None,
         tuple(cohorts[index] for index in planting.cohorts),
-        tuple(cohorts[index] for index in planting.earlier),
         () if scenario.kind in {ScenarioKind.HANG, ScenarioKind.MIX} else phases,
         _derived(planting),
+        earlier=tuple(cohorts[index] for index in planting.earlier),
     )
 
 

@@ -1,5 +1,6 @@
 """What is planted in a simulated fleet, and the truth that alerts are scored against."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
@@ -89,12 +90,12 @@ class Truth:
     from_day: int | None  #: None where nothing was planted
     to_day: int | None  #: the first day without it; None where it stays
     cohorts: tuple[Cohort, ...] = ()
-    earlier: tuple[Cohort, ...] = ()  #: where the same changed some days before
     phases: tuple[Subject, ...] = ()  #: what became slower or faster, or fails more
     derived: tuple[Subject, ...] = ()  #: what these are part of, so that it changes with them
     value: str = ""  #: of the scenario's ``cause``
     explained: float = 0.0  #: share of the surplus in attempts with that value
     impact: float = 0.0  #: its cost as a share of the fleet's GPU-hours from then on
+    earlier: tuple[Cohort, ...] = ()  #: where the same changed some days before
 
     def is_target(self, series: Series) -> bool:
         """Whether this is exactly the series that was changed."""
@@ -181,50 +182,93 @@ def _cohorts_of_cluster(cohort: int, shape: Shape) -> tuple[int, ...]:
     return tuple(index for index, other in enumerate(shape.plan.cluster_of) if other == cluster)
 
 
-def plant(
-    planting: Planting,
-    usual: Floats,
-    missed: Ints,
-    cohort: Ints,
-    day: Ints,
-    values: Ints,
-    chance: Floats,
-) -> PlantedAttempts:
-    """Change attempts of *usual* lengths; *chance* holds three random numbers for each."""
-    scenario = planting.scenario
+@dataclass(frozen=True, slots=True)
+class UsualAttempts:
+    """Attempts before anything was planted in them."""
+
+    lengths: Floats  #: by phase
+    missed: Ints  #: by phase, 1 where it missed its cache
+    cohort: Ints
+    day: Ints
+    values: Ints  #: by dimension
+
+
+def plant(planting: Planting, usual: UsualAttempts, chance: Floats) -> PlantedAttempts:
+    """Change *usual* attempts; *chance* holds three random numbers for each."""
+    scenario, day, cohort = planting.scenario, usual.day, usual.cohort
     hit = np.isin(cohort, planting.cohorts) & (day >= planting.from_day) & (day < planting.to_day)
     hit |= np.isin(cohort, planting.earlier) & (day >= CHANGED_ON)
-    hit &= _is_slower(scenario.cause, values, chance[:, 0])
-    failure_chance = np.full(len(usual), parameters.FAILED_SHARE)
-    stuck = np.full(len(usual), _NO_PHASE)
-    lengths, step_factor, missed = usual.copy(), np.ones(len(usual)), missed.copy()
-    if scenario.kind is ScenarioKind.RELABELLING:
-        before, after = planting.phases
-        moved = _RELABELLED_SHARE * usual[hit, before]
-        lengths[hit, before] -= moved
-        lengths[hit, after] += moved
-    elif scenario.kind is ScenarioKind.HANG:
-        stuck[hit & (chance[:, 1] < parameters.HANGING_SHARE)] = planting.phases[0]
-    elif scenario.kind is ScenarioKind.FAILURES:
-        odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * scenario.factor
-        failure_chance[hit] = odds / (1 + odds)
-    elif scenario.kind is ScenarioKind.STEPS:
-        step_factor[hit] = scenario.factor
-    elif scenario.kind is ScenarioKind.RAMP:
-        days = np.clip(day[hit] + 1 - planting.from_day, 0, RAMP_DAYS)
-        lengths[hit, planting.phases[0]] *= scenario.factor**days
-    elif scenario.kind is ScenarioKind.HITS:
-        phase, more = planting.phases[0], 1 - (1 - WORSE_MISS_SHARE) / (1 - MISS_SHARE)
-        lost = hit & (missed[:, phase] == 0) & (chance[:, 2] < more)
-        lengths[lost, phase] *= MISS_FACTOR
-        missed[lost, phase] = 1
-    elif scenario.kind is not ScenarioKind.MIX:
-        outage = scenario.kind is ScenarioKind.OUTAGE
-        factor = parameters.OUTAGE_FACTOR if outage else scenario.factor
-        lengths[np.ix_(hit, np.array(planting.phases, dtype=np.int64))] *= factor
-        failure_chance[hit & outage] = parameters.OUTAGE_FAILED_SHARE
-        step_factor[hit & outage] = parameters.OUTAGE_STEP_FACTOR
-    return PlantedAttempts(lengths, failure_chance, stuck, step_factor, missed)
+    hit &= _is_slower(scenario.cause, usual.values, chance[:, 0])
+    planted = PlantedAttempts(
+        usual.lengths.copy(),
+        np.full(len(day), parameters.FAILED_SHARE),
+        np.full(len(day), _NO_PHASE),
+        np.ones(len(day)),
+        usual.missed.copy(),
+    )
+    _CHANGES.get(scenario.kind, _slow_down)(planting, planted, day, hit, chance)
+    return planted
+
+
+def _relabel(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    before, after = planting.phases
+    moved = _RELABELLED_SHARE * to.lengths[hit, before]
+    to.lengths[hit, before] -= moved
+    to.lengths[hit, after] += moved
+
+
+def _hang(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, chance: Floats) -> None:
+    to.stuck[hit & (chance[:, 1] < parameters.HANGING_SHARE)] = planting.phases[0]
+
+
+def _fail(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * planting.scenario.factor
+    to.failure_chance[hit] = odds / (1 + odds)
+
+
+def _slow_steps(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    to.step_factor[hit] = planting.scenario.factor
+
+
+def _ramp(planting: Planting, to: PlantedAttempts, day: Ints, hit: Flags, _: Floats) -> None:
+    days = np.clip(day[hit] + 1 - planting.from_day, 0, RAMP_DAYS)
+    to.lengths[hit, planting.phases[0]] *= planting.scenario.factor**days
+
+
+def _miss(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, chance: Floats) -> None:
+    phase, more = planting.phases[0], 1 - (1 - WORSE_MISS_SHARE) / (1 - MISS_SHARE)
+    lost = hit & (to.missed[:, phase] == 0) & (chance[:, 2] < more)
+    to.lengths[lost, phase] *= MISS_FACTOR
+    to.missed[lost, phase] = 1
+
+
+def _slow_down(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    phases = np.array(planting.phases, dtype=np.int64)
+    to.lengths[np.ix_(hit, phases)] *= planting.scenario.factor
+
+
+def _break_down(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    to.lengths[np.ix_(hit, np.array(planting.phases))] *= parameters.OUTAGE_FACTOR
+    to.failure_chance[hit] = parameters.OUTAGE_FAILED_SHARE
+    to.step_factor[hit] = parameters.OUTAGE_STEP_FACTOR
+
+
+def _start_more(*_: object) -> None:
+    """Change nothing: only more jobs start."""
+
+
+_CHANGES: Mapping[
+    ScenarioKind, Callable[[Planting, PlantedAttempts, Ints, Flags, Floats], None]
+] = {
+    ScenarioKind.RELABELLING: _relabel,
+    ScenarioKind.HANG: _hang,
+    ScenarioKind.FAILURES: _fail,
+    ScenarioKind.STEPS: _slow_steps,
+    ScenarioKind.RAMP: _ramp,
+    ScenarioKind.HITS: _miss,
+    ScenarioKind.OUTAGE: _break_down,
+    ScenarioKind.MIX: _start_more,
+}
 
 
 def _is_slower(cause: str, values: Ints, chance: Floats) -> Flags:

@@ -4,7 +4,7 @@ The plain fleet is that of ``parameters``. All others have twelve cohorts whose 
 law, and one or several peculiarities.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from functools import cached_property
@@ -105,21 +105,25 @@ class Shape:
     def logs(self, normal: Floats, spread: Floats) -> Floats:
         """Return logarithms of the law, as rare as *normal* ones, with a median of 0."""
         below = np.clip(ndtr(normal), 1e-12, 1 - 1e-12)
-        match self.law:
-            case Law.LOG_NORMAL:
-                return normal * spread
-            case Law.GAMMA:
-                return _gamma_logs(below, spread)
-            case Law.WEIBULL:
-                log = np.log(-np.log1p(-below)) - np.log(np.log(2))
-                return np.asarray(log * spread * np.sqrt(6) / np.pi)
-            case Law.HEAVY:
-                return np.asarray(stdtrit(_HEAVY_FREEDOM, below) * spread / np.sqrt(3))
-            case Law.LAPLACE:
-                side = np.sign(below - 0.5)
-                return np.asarray(-side * np.log1p(-np.abs(2 * below - 1)) * spread / np.sqrt(2))
-            case Law.UNIFORM:
-                return np.asarray((below - 0.5) * spread * np.sqrt(12))
+        return normal * spread if self.law is Law.LOG_NORMAL else _LOGS[self.law](below, spread)
+
+
+def _weibull_logs(below: Floats, spread: Floats) -> Floats:
+    log = np.log(-np.log1p(-below)) - np.log(np.log(2))
+    return np.asarray(log * spread * np.sqrt(6) / np.pi)
+
+
+def _heavy_logs(below: Floats, spread: Floats) -> Floats:
+    return np.asarray(stdtrit(_HEAVY_FREEDOM, below) * spread / np.sqrt(_HEAVY_FREEDOM))
+
+
+def _laplace_logs(below: Floats, spread: Floats) -> Floats:
+    side = np.sign(below - 0.5)
+    return np.asarray(-side * np.log1p(-np.abs(2 * below - 1)) * spread / np.sqrt(2))
+
+
+def _uniform_logs(below: Floats, spread: Floats) -> Floats:
+    return np.asarray((below - 0.5) * spread * np.sqrt(12))
 
 
 def _gamma_logs(below: Floats, spread: Floats) -> Floats:
@@ -129,6 +133,15 @@ def _gamma_logs(below: Floats, spread: Floats) -> Floats:
         form = brentq(lambda k, own=of_column: polygamma(1, k) - own**2, 1e-2, 1e6)
         columns.append(np.log(gammaincinv(form, column) / gammaincinv(form, 0.5)))
     return np.stack(columns, axis=1)
+
+
+_LOGS: Mapping[Law, Callable[[Floats, Floats], Floats]] = {
+    Law.GAMMA: _gamma_logs,
+    Law.WEIBULL: _weibull_logs,
+    Law.HEAVY: _heavy_logs,
+    Law.LAPLACE: _laplace_logs,
+    Law.UNIFORM: _uniform_logs,
+}
 
 
 def _zipf() -> CohortPlan:
