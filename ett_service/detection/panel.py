@@ -64,11 +64,16 @@ class Panel:
     def of(self, group: int) -> "Panel":
         """Return the series of one group alone."""
         rows = slice(group, group + 1)
-        columns = (
-            self.level, self.precision, self.background, self.count, self.effective, self.freedom
-        )  # fmt: skip
-        memory = DayMemory(*(column[rows] for column in self.memory))
-        return Panel(*(column[rows] for column in columns), memory, self.third[rows])
+        return Panel(
+            self.level[rows],
+            self.precision[rows],
+            self.background[rows],
+            self.count[rows],
+            self.effective[rows],
+            self.freedom[rows],
+            self.memory._make(column[rows] for column in self.memory),
+            self.third[rows],
+        )
 
     def error(self, late: Flags, early: Flags) -> Floats:
         """Return the standard error of changes by group; infinite where a side has no values.
@@ -192,7 +197,8 @@ def _between(mean: Floats, error: Floats) -> Floats:
     excess = (mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error.mean(axis=1)
     sure = ratio(np.ones(len(error)), error.mean(axis=1) ** 2)
     pooled = float((excess * sure).sum()) / max(float(sure.sum()), _TINY)
-    return np.maximum((excess + _PRIOR_OF_WEEKDAYS * pooled) / (1 + _PRIOR_OF_WEEKDAYS), 0.0)
+    mixed = (excess + _PRIOR_OF_WEEKDAYS * pooled) / (1 + _PRIOR_OF_WEEKDAYS)
+    return np.asarray(np.maximum(mixed, 0.0))
 
 
 def _day_variance(
@@ -282,7 +288,7 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
 def unskewed(score: Floats, skewness: Floats) -> Floats:
     """Return scores as rare as those of a skewed mean (Cornish and Fisher 1938)."""
     skewness = np.clip(skewness, -_MOST_SKEWNESS, _MOST_SKEWNESS)
-    return score - skewness * (np.minimum(score**2, _MOST_SCORE**2) - 1) / 6
+    return np.asarray(score - skewness * (np.minimum(score**2, _MOST_SCORE**2) - 1) / 6)
 
 
 def as_normal(score: Floats, freedom: Floats) -> Floats:

@@ -217,7 +217,7 @@ def _contrast(panel: Panel, group: int, late: Flags, early: Flags) -> Contrast:
     after, before = (
         _mean(panel.level[group, days], panel.precision[group, days]) for days in (late, early)
     )
-    score = as_normal((after - before) / error, panel.freedom[group])
+    score = as_normal(np.array((after - before) / error), panel.freedom[group])
     return Contrast(float(score), after - before)
 
 
