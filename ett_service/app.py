@@ -8,9 +8,10 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from ipaddress import ip_address
 
+from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
 from ett_service.api.state import AppState, Notifications
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.intervals import SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
@@ -18,18 +19,22 @@ from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
-from ett_service.settings import Settings
+from ett_service.settings import OverloadTable, Settings
 from ett_service.storage.engine import migrate, sqlite
 from ett_service.storage.engine.seal import SECRETS, Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.sessions import PURPOSE as SESSIONS
 from ett_service.storage.record.sessions import Sessions
+from ett_service.storage.sizes import SUGGESTED_DAYS
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.retention import RetentionThread
 from ett_service.worker.thread import PeriodicThread
+
+_LARGE_WRITES = 8
 
 Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
@@ -67,6 +72,8 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             open_metrics=settings.open_metrics or _is_loopback(settings.host),
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
+            capacities=_capacities(settings.overload),
+            connections=_connection_limits(settings.overload),
             economy=settings.economy,
             sla=settings.sla,
             notifications=notifications(settings),
@@ -88,6 +95,8 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
+    if settings.retention_days:
+        threads.append(RetentionThread(store, now_us, settings.retention_days * DAY_US))
     if settings.detection.enabled:
         threads.append(_detection(settings, store, notified))
     return Worker(
@@ -100,6 +109,7 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
             every_us=round(metrics.every_seconds * SECOND_US),
             limits=LabelLimits(metrics.clusters, metrics.cohorts),
             gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            retention_us=(settings.retention_days or SUGGESTED_DAYS) * DAY_US,
         ),
         threads=threads,
     )
@@ -148,15 +158,24 @@ def _delivery(settings: Settings, store: Store, notified: Notifications) -> Deli
         steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
         resend_us=round(alerting.resend_seconds * SECOND_US),
     )
-    return DeliveryThread(store, notified.directory, notified.sender(), schedule)
+    return DeliveryThread(
+        store,
+        notified.directory,
+        notified.sender(),
+        schedule,
+        keep_us=round(alerting.keep_days * DAY_US),
+    )
 
 
 def _detection(settings: Settings, store: Store, notified: Notifications) -> DetectionThread:
     detection = settings.detection
     options = DetectionOptions(
         plan=detection_plan(settings),
+        tune=detection.tune,
         rules=StateRules(runs=detection.runs),
-        audience=Audience(notified.directory, notified.public_url),
+        audience=Audience(
+            notified.directory, notified.public_url, round(detection.remind_hours * HOUR_US)
+        ),
         every_us=round(detection.every_seconds * SECOND_US),
         settle_us=round(detection.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,
@@ -172,6 +191,30 @@ def _limits(settings: Settings) -> Limits:
         max_event_bytes=settings.max_event_bytes,
         max_depth=settings.max_depth,
         max_future_us=settings.max_future_seconds * SECOND_US,
+    )
+
+
+def _capacities(overload: OverloadTable) -> Capacities:
+    def capacity(requests: int, cost: int) -> Capacity:
+        return Capacity(requests, cost, overload.waiting, overload.wait_seconds)
+
+    return Capacities(
+        writes=capacity(overload.write_requests, overload.write_bytes),
+        large_writes=capacity(_LARGE_WRITES, overload.large_write_bytes),
+        reads=capacity(overload.read_requests, overload.read_bytes),
+        body_bytes=overload.body_bytes,
+    )
+
+
+def _connection_limits(overload: OverloadTable) -> ConnectionLimits:
+    return ConnectionLimits(
+        connections=overload.connections,
+        header_bytes=overload.header_bytes,
+        headers=overload.headers,
+        address_bytes=overload.address_bytes,
+        header_s=overload.header_seconds,
+        idle_s=overload.idle_seconds,
+        answer_s=overload.answer_seconds,
     )
 
 

@@ -132,6 +132,8 @@ class DetectionTable(Row):
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
     q: Annotated[float, Field(gt=0, lt=1)] = 0.06
     sla: SlaTable = SlaTable()
+    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: until told again of what nobody looks at
+    tune: bool = True  #: the smallest changes by people's verdicts
 
 
 class ReceiverRow(Row):
@@ -154,6 +156,27 @@ class AlertingTable(Row):
     connect_seconds: PositiveFloat = 5.0
     total_seconds: PositiveFloat = 15.0
     resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
+    keep_days: Annotated[float, Field(ge=0)] = 30.0  #: delivered messages; 0: for ever
+
+
+class OverloadTable(Row):
+    """What one process takes on at once; see docs/operations.md#overload."""
+
+    write_requests: PositiveInt = 64  #: that are worked on
+    write_bytes: PositiveInt = 8 << 20  #: of them, inflated
+    large_write_bytes: PositiveInt = 64 << 20  #: of those that are large
+    read_requests: PositiveInt = 24
+    read_bytes: PositiveInt = 64 << 20  #: that their answers take
+    waiting: PositiveInt = 256  #: requests of a class that wait
+    wait_seconds: PositiveFloat = 5.0  #: the longest that one waits
+    body_bytes: PositiveInt = 64 << 20  #: of all bodies in memory, as sent
+    connections: PositiveInt = 2000
+    header_bytes: PositiveInt = 32 << 10
+    headers: PositiveInt = 100
+    address_bytes: PositiveInt = 8 << 10
+    header_seconds: PositiveFloat = 10.0  #: until the headers of a request are whole
+    idle_seconds: PositiveFloat = 60.0  #: between requests of a connection
+    answer_seconds: PositiveFloat = 30.0  #: in which a quarter of an answer must be taken
 
 
 class Settings(BaseModel):
@@ -178,6 +201,7 @@ class Settings(BaseModel):
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
     body_deadline_seconds: PositiveFloat = 30.0
+    overload: OverloadTable = OverloadTable()
     cohorts_a_day: PositiveInt = 500  #: of a project, with rollups of their own
     metrics: MetricsTable = MetricsTable()
     currency: Annotated[str, Field(pattern="^[A-Z]{3}$")] = "USD"
@@ -186,6 +210,7 @@ class Settings(BaseModel):
     peak_rates: tuple[PeakRateRow, ...] = ()  #: they override those of the data sheets
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
+    retention_days: Annotated[int, Field(ge=0)] = 0  #: of closed jobs' events; 0 keeps them
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
@@ -202,7 +227,7 @@ class Settings(BaseModel):
 
     @field_validator(
         "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
-        "webhook_allow", mode="before",
+        "webhook_allow", "overload", mode="before",
     )  # fmt: skip
     @classmethod
     def _read_json(cls, given: object) -> object:
@@ -220,6 +245,15 @@ class Settings(BaseModel):
         if any(count > 1 for count in counts.values()):
             raise ValueError("two prices of the same hardware begin on the same day")
         return prices
+
+    @field_validator("retention_days")
+    @classmethod
+    def _outlasts_the_search(cls, days: int, info: ValidationInfo) -> int:
+        detection: DetectionTable = info.data.get("detection", DetectionTable())
+        needed = detection.recent_days + detection.baseline_days
+        if 0 < days < needed:
+            raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
+        return days
 
     @field_validator("receivers")
     @classmethod

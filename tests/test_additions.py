@@ -18,6 +18,7 @@ def test_an_addition_touches_few_files(addition: Addition) -> None:
     assert len(addition.touched) <= addition.goal
 
 
+@pytest.mark.long
 def test_additions_show_wherever_they_should(tmp_path: Path) -> None:
     for folder in ("ett_service", "migrations", "tests"):
         shutil.copytree(

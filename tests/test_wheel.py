@@ -169,6 +169,7 @@ def _documented_curls() -> list[str]:
     return [block for block in blocks if block.startswith("curl ")]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_an_installed_server_takes_what_the_readme_sends(with_server: Path, tmp_path: Path) -> None:
     migrated = _run(with_server, "ett", "migrate", cwd=tmp_path)

@@ -21,6 +21,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ett_service.api.admission import Admission, Refused
 from ett_service.api.answers import add_headers
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
@@ -62,7 +63,9 @@ class Access:
             # The route rather than the path: a path holds names that a client made up.
             route = getattr(scope.get("route"), "path", None)
             scope["state"]["own"].count_request(scope["method"], route, status, seconds)
-            _write_line(scope, request_id, route, status, seconds)
+            # Of what is refused for want of room the admission writes its sums.
+            if "is_refused" not in scope["state"]:
+                _write_line(scope, request_id, route, status, seconds)
 
 
 def _request_id(scope: Scope) -> str:
@@ -123,6 +126,7 @@ class OwnMetrics:
         self._spans = self._counter("ett_otlp_spans_total")
         self._requests = self._counter("ett_http_requests_total")
         self._durations = self._histogram("ett_http_request_duration_seconds", _REQUESTS_S)
+        self._refused = self._counter("ett_http_refused_total")
         self._collecting = self._gauge("ett_collector_duration_seconds")
         self._left_out = self._counter("ett_collector_errors_total")
         self._info("ett_build_info", version=version)
@@ -130,6 +134,8 @@ class OwnMetrics:
         self._last_event.set(now_us / SECOND_US)
         for code in codes:
             self._rejected.labels(code)
+        for reason in Refused:
+            self._refused.labels(reason)
         for (source,) in _FAMILIES["ett_ingest_events_total"].initial:
             self._events.labels(source)
         for (result,) in _FAMILIES["ett_otlp_spans_total"].initial:
@@ -177,6 +183,19 @@ class OwnMetrics:
         defined = method if method in _METHODS else OTHER_METHOD
         self._requests.labels(defined, template, str(status)).inc()
         self._durations.labels(template).observe(seconds)
+
+    def count_refused(self, reason: Refused) -> None:
+        """Count a request that was refused, or a connection that was closed, for want of room."""
+        self._refused.labels(reason).inc()
+
+    def watch(self, admission: Admission) -> None:
+        """Show what *admission* has under way."""
+        requests = self._gauge("ett_http_requests_in_flight")
+        waiting = self._gauge("ett_http_requests_waiting")
+        for name, pool in admission.pools.items():
+            requests.labels(name).set_function(lambda pool=pool: pool.requests)
+            waiting.labels(name).set_function(lambda pool=pool: pool.waiting)
+        self._gauge("ett_http_body_bytes").set_function(lambda: admission.bodies.total)
 
     def count_scrape(self, seconds: float, left_out: int) -> None:
         """Record the duration of the fleet's part of the page, and the samples left out of it."""

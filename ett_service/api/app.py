@@ -2,14 +2,17 @@
 
 import gc
 import logging
+import math
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pkgutil import iter_modules
+from threading import Event
 from types import FrameType
 from typing import TypedDict
 
@@ -17,11 +20,13 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, fleet, health
+from ett_service.api import connections, docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
+from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
@@ -33,7 +38,16 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage, values
+from ett_service.api.regressions import (
+    causes,
+    comparison,
+    confirmation,
+    mutes,
+    power,
+    triage,
+    tuning,
+    values,
+)
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -41,7 +55,7 @@ from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
 
@@ -71,10 +85,13 @@ ROUTERS = (
     markers.router,
     comparison.router,
     power.router,
+    causes.router,
+    tuning.router,
     mutes.router,
     regressions.router,
     values.router,
     triage.router,
+    confirmation.router,
     keys.router,
     receivers.router,
     deliveries.router,
@@ -91,9 +108,10 @@ class LifespanState(TypedDict):
 
     app: AppState
     own: OwnMetrics
+    admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
-    store_epoch: str
+    store_epoch: StoreEpoch
 
 
 def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
@@ -105,15 +123,16 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
         with open_state() as state:
+            epoch = StoreEpoch(state.now_us)
             with state.store.reading() as conn:
-                epoch = stored_events.store_epoch(conn)
+                epoch.of(conn)
             yield _lifespan_state(state, epoch)
 
     app = Described(
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access)],
+        middleware=[Middleware(Access), Middleware(Admitted)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -133,13 +152,15 @@ class Described(FastAPI):
         return docs.describe(self)
 
 
-def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
+def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
     revision = migrate.schema_revision()
+    own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
+    admission = Admission(state.capacities, own.count_refused)
+    own.watch(admission)
     return {
         "app": state,
-        "own": OwnMetrics(
-            version=state.version, revision=revision, codes=Code, now_us=state.now_us()
-        ),
+        "own": own,
+        "admission": admission,
         "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
@@ -164,12 +185,18 @@ def serve(
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
+    ended = Event()
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, partial(_exit, ended))
     with closing(_listening(settings)) as listener, opened as state:
+        connections.write_no_line_a_request()
+        limits = connections.affordable(state.connections)
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
+            http=connections.bounded_protocol(limits),
+            ws="none",
+            timeout_keep_alive=math.ceil(limits.idle_s),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -182,20 +209,25 @@ def serve(
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
-        _Server(config, state).run(sockets=[listener])
+        _Server(config, state, ended).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Tells what streams to browsers that the end has come."""
 
-    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+    def __init__(self, config: uvicorn.Config, state: AppState, ended: Event) -> None:
         super().__init__(config)
         self._stopping = state.stopping
+        self._ended = ended
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, as uvicorn does."""
         self._stopping.set()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        return await super().on_tick(counter) or self._ended.is_set()
 
 
 def settle() -> None:
@@ -207,7 +239,8 @@ def settle() -> None:
     gc.freeze()
 
 
-def _exit(_signal: int, _frame: object) -> None:
+def _exit(ended: Event, _signal: int, _frame: object) -> None:
+    ended.set()  # what is raised inside of a callback of the garbage collector is lost
     raise SystemExit(0)
 
 

@@ -12,7 +12,7 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -25,6 +25,7 @@ from pyarrow import parquet
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 
+from ett_service.api.admission import Refused as Refusal
 from ett_service.api.columns import Column, ColumnKind, columns_of
 from ett_service.api.problems import Problem, ProblemKind, declared, fault_members
 from ett_service.api.state import AppState
@@ -56,8 +57,16 @@ class RequestBody(BaseModel):
     """Whether the problem of a body that is not JSON lists that as a fault."""
 
 
-async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
+async def read_body(
+    request: Request,
+    *,
+    most: int,
+    deadline_s: float,
+    count: Callable[[int], None] = lambda _: None,
+) -> bytes:
     """Read the body of *request*, of up to *most* bytes, within *deadline_s* seconds.
+
+    *count* is called with the length of each piece, and may refuse it.
 
     Raises:
         BodyTooLarge: As soon as it is.
@@ -68,18 +77,22 @@ async def read_body(request: Request, *, most: int, deadline_s: float) -> bytes:
         raise BodyTooLarge("bytes", most)
     try:
         async with asyncio.timeout(deadline_s):
-            return await _read(request, most)
+            return await _read(request, most, count)
     except TimeoutError as error:
+        request.state.admission.refuse(Refusal.BODY_SLOW)
         raise Problem(ProblemKind.REQUEST_TIMEOUT, headers={"Connection": "close"}) from error
 
 
-async def _read(request: Request, most: int) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
+async def _read(request: Request, most: int, count: Callable[[int], None]) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > most:
             raise BodyTooLarge("bytes", most)
-    return bytes(body)
+        count(len(piece))
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 async def _read_json(request: Request, state: AppState) -> bytes:
@@ -234,6 +247,10 @@ def as_file(
     if next_cursor is not None:
         headers[NEXT_CURSOR] = next_cursor
     return Response(body, headers=headers, media_type=media)
+
+
+OF_RECORD = (401, 403, 404, 410, 422, 503)
+"""What is refused of a job's events and segments, which may be pruned."""
 
 
 def as_files(

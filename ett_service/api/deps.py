@@ -53,7 +53,7 @@ Step = Annotated[
 ]
 
 
-def _state(request: Request) -> AppState:
+async def _state(request: Request) -> AppState:  # a plain function would take a thread
     state: AppState = request.state.app
     return state
 

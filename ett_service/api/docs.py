@@ -1,16 +1,20 @@
 """The API's own pages: its OpenAPI document, and a reader for it that needs no network."""
 
+import hashlib
 import json
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from ett_service.api.problems import Problem, ProblemDocument, ProblemKind
+from ett_service.api.overload import ALWAYS_IN
+from ett_service.api.problems import Problem, ProblemDocument, ProblemKind, declared
 from ett_service.ingest.requests import regression_remark_schema, remark_schema
 from ett_service.ingest.trainer_status import trainer_status_schema
 from ett_service.ingest.wire import event_schema
@@ -39,7 +43,8 @@ Effective Training Time (ETT%) of training jobs: send events, read exact ledgers
 
 Every request needs a key, `Authorization: Bearer ett_...`, except those for health and for this
 page. Errors are problem documents (RFC 9457) with codes and pointers; they never repeat the
-value that was sent. Every answer carries `X-Request-Id`.
+value that was sent. Every answer carries `X-Request-Id`. A busy service answers 429 or 503 with
+`Retry-After`; an address that is too long 414, headers that are too large 431.
 
 Examples are recorded answers. Their lists are cut to two items.
 """
@@ -67,6 +72,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 operation["security"] = _security(path)
+                if path not in ALWAYS_IN:
+                    for status, refusal in declared(429, 503).items():
+                        operation["responses"].setdefault(str(status), refusal)
                 _add_examples(operation)
         app.openapi_schema = document
     return app.openapi_schema
@@ -106,10 +114,39 @@ def _security(path: str) -> list[dict[str, list[str]]]:
     return [{}, {"key": []}] if path == "/metrics" else []
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    body: bytes
+    tag: str
+
+
+async def _document(request: Request) -> _Document:
+    """Return the description, written down once: that takes a second, of a thread."""
+    app = request.app
+    if not hasattr(app.state, "document"):
+        limiter = request.state.admission.decoding
+        app.state.document = await to_thread.run_sync(_written, app, limiter=limiter)
+    document: _Document = app.state.document
+    return document
+
+
+def _written(app: FastAPI) -> _Document:
+    if not hasattr(app.state, "document"):
+        body = bytes(JSONResponse(app.openapi()).body)
+        app.state.document = _Document(body, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    document: _Document = app.state.document
+    return document
+
+
 @router.get("/openapi.json")
-def read_openapi(request: Request) -> Response:
-    """Return the OpenAPI document."""
-    return JSONResponse(request.app.openapi())
+async def read_openapi(request: Request) -> Response:
+    """Return the OpenAPI document, or 304 where the reader has it."""
+    document = await _document(request)
+    headers = {"ETag": document.tag, "Cache-Control": "public, max-age=300"}
+    sent = (tag.strip() for tag in request.headers.get("if-none-match", "").split(","))
+    if document.tag in {tag.removeprefix("W/") for tag in sent}:
+        return Response(status_code=304, headers=headers)
+    return Response(document.body, headers=headers, media_type="application/json")
 
 
 @router.get("/docs")

@@ -2,10 +2,12 @@
 
 from typing import Any, Literal
 
-from fastapi import APIRouter, Response
+from anyio import to_thread
+from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
+from ett_service.api.admission import Admission
 from ett_service.api.answers import Answer
 from ett_service.api.deps import State
 from ett_service.api.state import AppState
@@ -40,15 +42,16 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/healthz", operation_id="read_health")
-def read_health() -> Health:
-    """Return 200 while the process answers."""
+async def read_health() -> Health:
+    """Return 200 while the process answers, however busy it is."""
     return Health()
 
 
 @router.get("/readyz", operation_id="read_readiness", responses=_NOT_READY)
-def read_readiness(state: State, response: Response) -> Readiness:
+async def read_readiness(request: Request, state: State, response: Response) -> Readiness:
     """Check that the store can be read, its schema is current and the worker runs."""
-    readiness = _readiness(state)
+    admission: Admission = request.state.admission
+    readiness = await to_thread.run_sync(_readiness, state, limiter=admission.health)
     response.status_code = 200 if readiness.ready else 503
     return readiness
 

@@ -27,6 +27,7 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
 )
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +49,15 @@ class ProblemKind(Enum):
     FORBIDDEN = 403, "forbidden", "The key lacks a scope"
     NOT_FOUND = 404, "not-found", "Not found"
     METHOD_NOT_ALLOWED = 405, "method-not-allowed", "The method is not allowed here"
+    PRUNED = 410, "pruned", "The record of the job was pruned"
     CONFLICT = 409, "conflict", "The request conflicts with the stored state"
-    REQUEST_TIMEOUT = 408, "request-timeout", "The body arrived too slowly"
+    REQUEST_TIMEOUT = 408, "request-timeout", "The request arrived too slowly"
     TOO_LARGE = 413, "too-large", "The request is too large"
     UNSUPPORTED_MEDIA = 415, "unsupported-media", "The media type or encoding is not supported"
+    HEADERS_LARGE = 431, "headers-too-large", "The headers are too large, or too many"
+    ADDRESS_LONG = 414, "address-too-long", "The address of the request is too long"
+    RATE_LIMITED = 429, "rate-limited", "This key sends more than its share"
+    OVERLOADED = 503, "overloaded", "The service is busy"
     VALIDATION_FAILED = 422, "validation-failed", "The request is not valid"
     INTERNAL = 500, "internal", "The service failed"
     STORAGE_UNAVAILABLE = 503, "storage-unavailable", "The database cannot be reached"
@@ -156,6 +162,7 @@ def add_handlers(app: FastAPI) -> None:
         BadQuestion,
         RequestValidationError,
         HTTPException,
+        RecordPruned,
         Refused,
         StorageUnavailable,
         ClientDisconnect,
@@ -178,7 +185,7 @@ def problem_of(error: Exception) -> Problem:
         case HTTPException():
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             problem = Problem(kind, headers=error.headers)
-        case Refused():
+        case Refused() | RecordPruned():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
@@ -195,8 +202,10 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused) -> Problem:
+def _of_refused(error: Refused | RecordPruned) -> Problem:
     match error:
+        case RecordPruned():
+            return Problem(ProblemKind.PRUNED, str(error))
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}

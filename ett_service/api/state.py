@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Protocol
 
+from ett_service.api.capacity import Capacities, ConnectionLimits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.wire import Limits
@@ -45,6 +46,8 @@ class AppState:
     version: str = "0"
     open_metrics: bool = False  #: ``/metrics`` without a key, for a server on loopback
     body_deadline_s: float = 30.0  #: for the whole body of a request
+    capacities: Capacities = field(default_factory=Capacities)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     cohort_histograms: bool = True  #: on ``/metrics``
     economy: Economy = field(default_factory=Economy)
     notifications: Notifications = field(default_factory=Notifications)

@@ -71,7 +71,7 @@ class Panel:
             self.count[rows],
             self.effective[rows],
             self.freedom[rows],
-            self.memory._make(column[rows] for column in self.memory),
+            DayMemory(self.memory.covariance[rows], self.memory.decay[rows]),
             self.third[rows],
         )
 

@@ -1,22 +1,22 @@
-"""Verdicts: what each candidate is, which findings others explain, and changes of the mix."""
+"""Verdicts: what each candidate is, and which findings others explain."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.core.words import Phase
-from ett_service.detection.models.registry import METRICS, PRECEDENCE
+from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import Change, SeriesModel
 from ett_service.detection.options import Options
 from ett_service.detection.selection import (
+    BETTER,
     FALLEN,
     FEWEST_DAYS,
     OUTLIVES,
     WORSE,
     Candidate,
 )
-from ett_service.detection.window import Window, comparable
+from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""
@@ -27,12 +27,13 @@ FEWEST_OUTAGE_DAYS = 5
 _LASTING_GATES = frozenset({"without_any_day", "still_there", "recent_values", "recent_days"})
 """Gates that an incident need not pass."""
 
+_COST_GATES = frozenset({"impact"})
+"""Gates that a small regression need not pass."""
+
 _CHANGED_TOGETHER = 2.0  #: score of a phase that changed together with another
 _OUTAGE_PHASES = 2  #: more phases of a cohort that change with it make an outage likely
 _MOVED = 2.5  #: score of the phase that time went from or to
 _BALANCED = 0.4  #: share of the moved time by which the other phase may differ
-
-_NEAR_US = 5 * DAY_US  #: changes with one cause are found to begin within this time
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,12 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
     model, group = candidate.model, candidate.group
     lasting, options = candidate.lasting, of_metric(options, model.subject.metric)
     change = model.change(group, lasting.start, lasting.stop)
+    gates = _gates(candidate, change, context, options)
     return change.finding(
         Series(model.subject, model.groups.names[group]),
-        _verdict(candidate, context),
+        _verdict(candidate, context, gates),
         window.at_us(lasting.start),
-        gates=_gates(candidate, change, context, options),
+        gates=gates,
         p=candidate.p,
         q=context.q,
     )
@@ -61,24 +63,29 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
 
 def of_metric(options: Options, metric: Metric) -> Options:
     """Return the options of a search with the smallest effect of one metric."""
-    part = METRICS[metric].floor
+    part = METRICS[metric].floor * options.tuned.get(metric, 1.0)
     return replace(options, effect_floor=1 + (options.effect_floor - 1) * part)
 
 
 def passes(finding: Finding) -> bool:
-    """Tell whether a finding passes the gates that even an incident must pass."""
+    """Tell whether a finding passes the gates that its verdict asks for."""
     failed = {gate.name for gate in finding.gates if not gate.passed}
     if finding.verdict is Verdict.INCIDENT:
         failed -= _LASTING_GATES
+    if finding.verdict is Verdict.SMALL:
+        failed -= _COST_GATES
     return not failed
 
 
-def _verdict(candidate: Candidate, context: Context) -> Verdict:
+def _verdict(candidate: Candidate, context: Context, gates: Iterable[Gate]) -> Verdict:
     if not candidate.lasting.lasts:
         return Verdict.INCIDENT
     if context.relabelled:
         return Verdict.RELABELLING
-    return Verdict.REGRESSION if candidate.sign == WORSE else Verdict.IMPROVEMENT
+    if candidate.sign == BETTER:
+        return Verdict.IMPROVEMENT
+    is_cheap = any(gate.name in _COST_GATES and not gate.passed for gate in gates)
+    return Verdict.SMALL if is_cheap else Verdict.REGRESSION
 
 
 def _gates(
@@ -152,58 +159,26 @@ def _moved(model: SeriesModel, group: int, start: int) -> float:
     return change.before.median * (change.ratio - 1)
 
 
-Onset = tuple[Series, int]
-"""A series, and since when it changed."""
-
-
 def without_explained(
     findings: Iterable[Finding], open_since: Mapping[Series, int], accepted: Mapping[Series, int]
 ) -> list[Finding]:
-    """Leave out the findings that another one of the same verdict explains.
+    """Leave out the findings that are no news beside another one.
 
     An open finding explains what began later, too, and an accepted one all that began before it.
     """
     unexplained: list[Finding] = []
     for finding in sorted(findings, key=_precedence):
         effect = (finding.series, finding.onset_us)
-        causes = [
-            (other.series, other.onset_us)
-            for other in unexplained
-            if other.verdict is finding.verdict
-        ]
-        causes += [(series, max(since, effect[1])) for series, since in open_since.items()]
+        causes = [(series, max(since, effect[1])) for series, since in open_since.items()]
         causes += [(series, min(since, effect[1])) for series, since in accepted.items()]
-        if not any(explains(cause, effect) for cause in causes):
+        is_news = not any(absorbs(other, finding) for other in unexplained)
+        if is_news and not any(explains(cause, effect) for cause in causes):
             unexplained.append(finding)
     return unexplained
 
 
-def explains(cause: Onset, effect: Onset) -> bool:
-    """Tell whether a change makes another one no news."""
-    near = abs(cause[1] - effect[1]) <= _NEAR_US
-    series, other = cause[0], effect[0]
-    overlap = comparable(series.cohort, other.cohort)
-    return near and overlap and _begets(series.subject, other.subject)
-
-
-def _precedence(finding: Finding) -> tuple[int, bool, float]:
+def _precedence(finding: Finding) -> tuple[bool, int, bool, float]:
     """Sort what explains others first, and a cause of failures before all failures."""
     subject = finding.series.subject
-    return PRECEDENCE.index(subject.metric), not subject.cause, finding.p
-
-
-def _begets(cause: Subject, effect: Subject) -> bool:
-    """Tell whether values of *effect* are made of those of *cause*, or hold the same ones."""
-    starts = cause.metric in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}
-    begins = starts and cause.phase != Phase.SHUTDOWN.value
-    return {
-        Metric.PHASE_SECONDS: False,
-        Metric.UNSAVED_SECONDS: False,
-        Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
-        Metric.STEP_SECONDS: False,
-        Metric.STAGE_SECONDS: cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase,
-        Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
-        Metric.TIME_TO_START_SECONDS: begins,
-        Metric.TIME_TO_RECOVER_SECONDS: starts or cause.metric is Metric.TIME_TO_START_SECONDS,
-        Metric.ETT_RATIO: cause.metric not in {Metric.ETT_RATIO, Metric.STEP_SECONDS},
-    }[effect.metric]
+    is_less = finding.verdict in {Verdict.INCIDENT, Verdict.SMALL}
+    return is_less, PRECEDENCE.index(subject.metric), not subject.cause, finding.p

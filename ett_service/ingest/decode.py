@@ -1,16 +1,17 @@
 """From a request's body to events, keeping the good ones of a batch with bad ones."""
 
+import codecs
 import hashlib
 import re
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-import zstandard
 
 from ett_service.core.events import EVENT_TYPES, Event
+from ett_service.ingest.inflate import inflate
+from ett_service.ingest.json_cursor import LONGEST_VALUE, Cursor
 from ett_service.ingest.refusals import (
     BadBatch,
     BadEncoding,
@@ -53,7 +54,7 @@ class Arrival:
 
     index: int  #: its place in the batch
     job: str
-    event: Event
+    event: Event  #: without its attributes, which are in the body alone
     body: str  #: its canonical content, but for its type
 
     @property
@@ -66,7 +67,9 @@ def arrival(index: int, job: str, event: Event) -> Arrival:
     """Make an event ready to be kept, with an id derived from its content if it has none."""
     if not event.id:
         event = replace(event, id=derived_id(event))
-    return Arrival(index, job, event, encode_body(event))
+    body = encode_body(event)
+    # As objects they take up to twenty times as much as in the body, and nothing below reads them.
+    return Arrival(index, job, replace(event, attributes={}) if event.attributes else event, body)
 
 
 def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
@@ -131,7 +134,11 @@ def _id_in(raw: bytes) -> str | None:
 
 
 _BATCH = msgspec.json.Decoder(EventBatch)
-_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ANY_RAW = msgspec.json.Decoder(msgspec.Raw)
+
+#: A line with anything but spaces in it.
+_LINE = re.compile(rb"[^\s][^\n]*+")
+_PIECE = 64 << 10
 
 _HEADERS = {
     "ett-batch-id": "batch_id",
@@ -144,11 +151,6 @@ _HEADERS = {
 _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _LONE = 6
-
-#: A string without an end is one, too: none of it is ever looked at twice.
-_STRUCTURE = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
-#: Deeper than any limit, and well before the decoder gives the whole body up.
-_FAR_TOO_DEEP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +187,36 @@ def decode(body: bytes, headers: Mapping[str, str], *, now_us: int, limits: Limi
     if len(body) > limits.max_body_bytes:
         raise BodyTooLarge("bytes", limits.max_body_bytes)
     body = inflate(body, named.get("content-encoding", ""), limits.max_inflated_bytes)
-    body = _mended(body)
+    _require_utf8(body)
     frame = Frame(limits, now_us)
     if media == "application/json":
-        about = _envelope(body)
-        return _batch(about, about.events, frame)
-    lines = [line for line in body.split(b"\n") if line.strip()]
-    batch = _batch(_about(named), lines, frame)
-    if lines and _is_nowhere_json(batch):
+        about, raws = _envelope(body, limits.max_batch_events)
+        return _whole_json(_batch(about, raws, frame), raws)
+    raws = _lines(body, limits.max_batch_events)
+    batch = _batch(_about(named), raws, frame)
+    if raws and _is_nowhere_json(batch):
         raise MalformedBody("No line of the body is JSON.")
+    return batch
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    lines: list[bytes] = []
+    for line in _LINE.finditer(body):
+        if len(lines) == most:
+            raise BodyTooLarge("events", most)
+        lines.append(line[0])
+    return lines
+
+
+def _whole_json(batch: Batch, raws: list[bytes]) -> Batch:
+    """Pass a *batch* that is JSON from its begin to its end: what was refused may not be."""
+    for refusal in batch.refusals:
+        try:
+            _ANY_RAW.decode(_mended(raws[refusal.index or 0]))
+        except RecursionError:
+            continue
+        except msgspec.DecodeError as error:
+            raise MalformedBody("The body is not JSON.") from error
     return batch
 
 
@@ -222,15 +245,20 @@ def _media_type(value: str) -> str:
     return media.strip().lower()
 
 
-def _mended(body: bytes) -> bytes:
-    """Return *body* with each lone surrogate replaced, as no text can hold one."""
+def _require_utf8(body: bytes) -> None:
+    """Look at one piece after the other: a text takes up to four times as much as its bytes."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        body.decode()
+        for start in range(0, len(body), _PIECE):
+            decoder.decode(body[start : start + _PIECE])
+        decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise BadEncoding("The body is not UTF-8.") from error
-    if _SURROGATE.search(body) is None:
-        return body
-    return _ESCAPE.sub(_mended_escape, body)
+
+
+def _mended(raw: bytes) -> bytes:
+    """Return *raw* with each lone surrogate replaced, as no text can hold one."""
+    return raw if _SURROGATE.search(raw) is None else _ESCAPE.sub(_mended_escape, raw)
 
 
 def _mended_escape(escape: re.Match[bytes]) -> bytes:
@@ -239,44 +267,44 @@ def _mended_escape(escape: re.Match[bytes]) -> bytes:
     return DAMAGED.encode() if is_lone else written
 
 
-def _envelope(body: bytes) -> EventBatch:
+def _envelope(body: bytes, most: int) -> tuple[EventBatch, list[bytes]]:
+    """Return what stands around the events, and each of up to *most* of them as it was written."""
+    cursor = Cursor(body)
+    if not cursor.is_at(b"{"):
+        return _read_envelope(body[:LONGEST_VALUE]), []
+    around: dict[str, msgspec.Raw] = {}
+    raws: list[bytes] = []
+    for name in cursor.members():
+        if name == "events" and cursor.is_at(b"["):
+            raws = list(_elements(cursor, most))
+            around[name] = msgspec.Raw(b"[]")
+        else:
+            around[name] = msgspec.Raw(_mended(cursor.value()))
+    cursor.finish()
+    return _read_envelope(_written(around)), raws
+
+
+def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
+    for count, _ in enumerate(cursor.elements()):
+        if count == most:
+            raise BodyTooLarge("events", most)
+        yield cursor.value()
+
+
+def _written(around: Mapping[str, msgspec.Raw]) -> bytes:
+    if sum(map(len, map(bytes, around.values()))) > LONGEST_VALUE:
+        raise BadBatch(Refusal(Code.TOO_LARGE, ""))
+    return msgspec.json.encode(around)
+
+
+def _read_envelope(written: bytes) -> EventBatch:
     try:
-        return _BATCH.decode(body)
-    except RecursionError:
-        return _envelope(cut_deep(body))
+        return _BATCH.decode(written)
     except msgspec.ValidationError as error:
-        return _envelope_by_last_keys(body, error)
-    except msgspec.DecodeError as error:
-        raise MalformedBody("The body is not JSON.") from error
-
-
-def _envelope_by_last_keys(body: bytes, error: msgspec.ValidationError) -> EventBatch:
-    """Try again without all but the last of duplicate keys, each of which was looked at above."""
-    try:
-        return _BATCH.decode(msgspec.json.encode(_MEMBERS.decode(body)))
-    except msgspec.ValidationError:
         fault = fault_of(error)
         raise BadBatch(Refusal(fault.code, fault.pointer)) from error
-    except msgspec.DecodeError as malformed:
-        raise MalformedBody("The body is not JSON.") from malformed
-    except RecursionError:
-        return _envelope_by_last_keys(cut_deep(body), error)
-
-
-def cut_deep(body: bytes) -> bytes:
-    """Return *body* with 0 for what lies far too deep: its event is refused, others are read."""
-    pieces: list[bytes] = []
-    depth = start = 0
-    for token in _STRUCTURE.finditer(body):
-        if token[0] in b"[{":
-            depth += 1
-            if depth == _FAR_TOO_DEEP:
-                pieces += body[start : token.start()], b"0"
-        elif token[0] in b"]}":
-            if depth == _FAR_TOO_DEEP:
-                start = token.end()
-            depth -= 1
-    return b"".join(pieces) + (body[start:] if depth < _FAR_TOO_DEEP else b"")
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedBody("The body is not JSON.") from error
 
 
 def _about(headers: Mapping[str, str]) -> EventBatch:
@@ -291,11 +319,11 @@ def _about(headers: Mapping[str, str]) -> EventBatch:
         raise BadBatch(Refusal(fault.code, fault.pointer)) from error
 
 
-def _batch(about: EventBatch, raws: list[msgspec.Raw] | list[bytes], frame: Frame) -> Batch:
-    if len(raws) > frame.limits.max_batch_events:
-        raise BodyTooLarge("events", frame.limits.max_batch_events)
+def _batch(about: EventBatch, raws: list[bytes], frame: Frame) -> Batch:
     sent_at = _checked_about(about, frame)
-    read = [read_event(bytes(raw), index, frame, about.producer) for index, raw in enumerate(raws)]
+    read = [
+        read_event(_mended(raw), index, frame, about.producer) for index, raw in enumerate(raws)
+    ]
     return Batch(
         arrivals=tuple(each for each in read if isinstance(each, Arrival)),
         refusals=tuple(each for each in read if isinstance(each, Refusal)),
@@ -316,57 +344,3 @@ def _checked_about(about: EventBatch, frame: Frame) -> int | None:
         return None if about.sent_at is None else parse_instant(about.sent_at)
     except Fault as fault:
         raise BadBatch(Refusal(fault.code, f"/{member}")) from fault
-
-
-#: A few bytes can stand for 128 KiB each, so the cap is looked at every so many.
-_ZSTD_PIECE = 256
-#: What RFC 8878 asks every decoder to take; more would let the sender choose our memory.
-_ZSTD_WINDOW = 8 << 20
-_GZIP = 16 + zlib.MAX_WBITS
-
-
-def inflate(body: bytes, encoding: str, limit: int) -> bytes:
-    """Undo one *encoding*, the value of ``Content-Encoding``.
-
-    Raises ``BodyTooLarge`` beyond *limit* bytes, ``BadEncoding`` for what is cut, broken or
-    followed by anything, ``UnsupportedMedia`` for others and for several.
-    """
-    match encoding.strip().lower():
-        case "" | "identity":
-            return body
-        case "gzip":
-            return _gunzip(body, limit)
-        case "zstd":
-            return _unzstd(body, limit)
-        case _:
-            raise UnsupportedMedia("Content-Encoding may be gzip or zstd, once.")
-
-
-def _gunzip(body: bytes, limit: int) -> bytes:
-    stream = zlib.decompressobj(_GZIP)
-    try:
-        inflated = stream.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise BadEncoding("The body is not gzip.") from error
-    if len(inflated) > limit:
-        raise BodyTooLarge("inflated bytes", limit)
-    if not stream.eof or stream.unused_data:
-        raise BadEncoding("The body is truncated, or something follows it.")
-    return inflated
-
-
-def _unzstd(body: bytes, limit: int) -> bytes:
-    stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
-    inflated = bytearray()
-    for start in range(0, len(body), _ZSTD_PIECE):
-        if stream.eof:
-            raise BadEncoding("Something follows the body.")
-        try:
-            inflated += stream.decompress(body[start : start + _ZSTD_PIECE])
-        except zstandard.ZstdError as error:
-            raise BadEncoding("The body is not zstd, or needs too much memory.") from error
-        if len(inflated) > limit:
-            raise BodyTooLarge("inflated bytes", limit)
-    if not stream.eof or stream.unused_data:
-        raise BadEncoding("The body is truncated, or something follows it.")
-    return bytes(inflated)

@@ -167,7 +167,7 @@ def _kept(value: Any, depth: int) -> object:
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise Fault(Code.OUT_OF_RANGE)
         return value
-    if not isinstance(value, dict | list):
+    if not isinstance(value, dict | list) or (depth and not value):
         return value
     return _kept_inside(value, depth)
 

@@ -213,6 +213,10 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_label_values_folded", Kind.GAUGE, ("label",),
            'Clusters and cohorts that are counted under "other".'),
     Family("ett_db_size_bytes", Kind.GAUGE, (), "Size of the database."),
+    Family("ett_db_table_size_bytes", Kind.GAUGE, ("table",),
+           "Size of a table with its indexes; of a large SQLite file only all of it."),
+    Family("ett_db_prunable_bytes", Kind.GAUGE, (),
+           "What pruning would free; without retention_days, of jobs closed for 90 days."),
 )  # fmt: skip
 """The state of the fleet, as last published."""
 
@@ -239,6 +243,14 @@ OWN: tuple[Family, ...] = (
            "Requests answered, by route template."),
     Family("ett_http_request_duration_seconds", Kind.HISTOGRAM, ("route",),
            "Time from a request's first byte to its answer's last."),
+    Family("ett_http_refused_total", Kind.COUNTER, ("reason",),
+           "Requests refused and connections closed to protect the process, by reason."),
+    Family("ett_http_requests_in_flight", Kind.GAUGE, ("work",),
+           "Requests that are worked on, by class of work."),
+    Family("ett_http_requests_waiting", Kind.GAUGE, ("work",),
+           "Requests that wait for a place, by class of work."),
+    Family("ett_http_body_bytes", Kind.GAUGE, (),
+           "Bytes of request bodies in memory, as they were sent."),
     Family("ett_collector_duration_seconds", Kind.GAUGE, (),
            "Duration of rendering the fleet's part of this page."),
     Family("ett_collector_errors_total", Kind.COUNTER, (),

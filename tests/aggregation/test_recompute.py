@@ -75,13 +75,13 @@ def count_differences(url: str) -> int:
 
 
 def test_every_job_of_every_project_is_recomputed(database_url: str) -> None:
-    fill(database_url, 20)
+    fill(database_url, 10)
 
     done, reports = recomputed(database_url, processes=2)
 
     assert done is not None
-    assert done.jobs == 20
-    assert reports[-1] == 20
+    assert done.jobs == 10
+    assert reports[-1] == 10
     assert reports == sorted(reports)
     assert count_differences(database_url) == 0
 
@@ -144,7 +144,7 @@ def test_a_run_from_the_start_begins_there(database_url: str) -> None:
     assert recomputed(database_url, from_start=True)[1][-1] == 4
 
 
-@pytest.mark.parametrize("dialect", ["postgresql", pytest.param("sqlite", marks=pytest.mark.long)])
+@pytest.mark.long
 def test_a_run_that_was_killed_leaves_nothing_by_halves_and_is_gone_on_with(
     database_url: str,
 ) -> None:

@@ -223,6 +223,7 @@ def _find_regressions(recorder: Recording) -> None:
     recorder.ask("read_regression", f"GET {path}")
     recorder.ask("list_regression_values", f"GET {path}/values", as_csv=True)
     recorder.ask("list_regressions", "GET /v1/regressions?sort=-ratio", as_csv=True)
+    recorder.ask("read_regression_causes", "GET /v1/regressions/causes", as_csv=True)
     recorder.ask("list_mutes", "GET /v1/regressions/mutes", as_csv=True)
     recorder.ask("read_detection_power", "GET /v1/regressions/power?limit=2", as_csv=True)
     sets = "base=cluster:north&base_to=2026-02-16T00:00:00Z"

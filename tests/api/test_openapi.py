@@ -69,6 +69,7 @@ OPERATIONS = {
     "DELETE /v1/regressions/mutes/{mute_id}": "take_back_mute",
     "GET /v1/regressions/compare": "compare_jobs",
     "GET /v1/regressions/power": "read_detection_power",
+    "GET /v1/regressions/causes": "read_regression_causes",
     "GET /v1/keys": "list_keys",
     "POST /v1/keys": "create_key",
     "DELETE /v1/keys/{prefix}": "revoke_key",

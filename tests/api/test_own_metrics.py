@@ -3,6 +3,8 @@
 import pytest
 
 from ett_service.api.access import OwnMetrics
+from ett_service.api.admission import Admission
+from ett_service.api.capacity import Capacities
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
 from ett_service.metrics.text import TextFormat
 from tests.builders.clock import NOON, SECOND
@@ -98,6 +100,7 @@ def test_families_and_labels_are_those_that_are_named_and_no_others(
     own: OwnMetrics, form: TextFormat
 ) -> None:
     own.count_request("GET", "/healthz", 200, 0.001)
+    own.watch(Admission(Capacities()))
     samples = {
         sample.name: frozenset(sample.labels) - {"le"}
         for family in families(own.text(form).decode(), form)

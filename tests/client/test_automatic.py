@@ -101,6 +101,7 @@ class TestUntouched:
     def test_a_script_that_only_imports_torch_leaves_nothing(self, tmp_path: Path) -> None:
         assert run_untouched(tmp_path, "import torch") == []
 
+    @pytest.mark.long
     def test_nothing_is_recorded_where_that_is_not_wished(self, tmp_path: Path) -> None:
         assert run_untouched(tmp_path, LOADING, ETT_AUTO="0") == []
 
@@ -124,6 +125,7 @@ class TestUntouched:
         starts = [event["mono_us"] for event in events if event["type"] == "attempt_started"]
         assert starts == [min(event["mono_us"] for event in events)]
 
+    @pytest.mark.long
     def test_a_script_that_begins_itself_is_one_producer(self, tmp_path: Path) -> None:
         code = "import torch\nimport ett_service as ett\nett.init()\n" + LOADING
         events = run_untouched(tmp_path, code)

@@ -240,6 +240,7 @@ ett.end()
 """
 
 
+@pytest.mark.long
 def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"

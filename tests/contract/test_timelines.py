@@ -28,7 +28,7 @@ from tests.builders.servers.waiting import wait_for
 from tests.builders.timelines import FILES
 from tests.contract.described import Json, Service, quoted
 
-STORED, SENT = 100, 40
+STORED, SENT = 50, 20
 MANY = 1_000
 DAY_US = 86_400_000_000
 OPEN = ("running", "queued")

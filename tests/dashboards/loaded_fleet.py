@@ -44,8 +44,8 @@ from ett_service.worker.ledgers import Worker
 from tests.builders.databases.engines import new_postgresql
 
 END_US = round(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
-DAYS = 7
-FROM_US = END_US - 156 * 3_600_000_000 + 1_200_000_000
+DAYS = 4
+FROM_US = END_US - 84 * 3_600_000_000 + 1_200_000_000
 PROJECT = "default"
 MOST_EVENTS = 5_000
 

@@ -151,6 +151,7 @@ def test_roles_have_the_passwords_of_the_example(deployment: Deployment) -> None
         assert stored.fetchall() == [("ett",), ("grafana",)]
 
 
+@pytest.mark.long
 def test_a_scrape_key_is_made_once_and_anew_when_it_was_revoked(
     deployment: Deployment, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "examples" / "fleet.ipynb"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("deployment", ["sqlite"], indirect=True)
 def test_the_example_notebook_runs_from_its_first_cell_to_its_last(deployment: Deployment) -> None:
     done = subprocess.run(

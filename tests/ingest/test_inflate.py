@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.ingest.decode import inflate
+from ett_service.ingest.inflate import inflate
 from ett_service.ingest.refusals import BadEncoding, BodyTooLarge, UnsupportedMedia
 
 MIB = 1 << 20

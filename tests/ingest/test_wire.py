@@ -17,6 +17,7 @@ from ett_service.core.events import (
 )
 from ett_service.core.words import Cause, Origin, Outcome, Phase
 from ett_service.ingest.wire import AnyEvent, event_schema
+from ett_service.storage.record.events import decode_body
 from tests.builders.batches import accepted, read, refused
 from tests.builders.clock import NOON, SECOND
 
@@ -58,7 +59,7 @@ def test_an_unknown_member_is_refused_by_name(kind: str) -> None:
 
 
 def test_what_every_event_may_say_is_kept() -> None:
-    event = accepted(
+    arrival = accepted(
         at="2026-03-01T12:00:00.5Z",
         id="e-1",
         launch="8041",
@@ -70,13 +71,14 @@ def test_what_every_event_may_say_is_kept() -> None:
         mono_us=-5,
         seq=9,
         attributes={"a": [1.5, None, {"b": True}]},
-    ).event
+    )
+    event = arrival.event
 
     assert (event.id, event.at) == ("e-1", NOON + SECOND // 2)
     assert (event.launch, event.attempt, event.cycle) == ("8041", 2, 1)
     assert (event.rank, event.host, event.producer) == (3, "node-7", "p")
     assert (event.mono_us, event.seq) == (-5, 9)
-    assert event.attributes == {"a": [1.5, None, {"b": True}]}
+    assert decode_body(event.type, arrival.body).attributes == {"a": [1.5, None, {"b": True}]}
 
 
 def test_facts_about_the_job_are_kept() -> None:

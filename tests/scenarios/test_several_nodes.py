@@ -152,6 +152,7 @@ def test_one_agent_counts_its_restart(tmp_path: Path) -> None:
     assert (quality.unreported_restarts, quality.restart_counts_disagree) == (0, 0)
 
 
+@pytest.mark.long
 def test_two_agents_of_which_one_counts_a_restart_give_the_same_ledger(tmp_path: Path) -> None:
     events, ledger = told(Story(together("1", "kill"), scheduler=True), tmp_path / "job")
 

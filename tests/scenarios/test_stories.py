@@ -102,8 +102,8 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_between_batches(
     own_server: Server,
 ) -> None:
     events = failing_job()
-    for start in range(0, len(events), 8):
-        assert own_server.send(events[start : start + 8]).status == 200
+    for start in range(0, len(events), 12):
+        assert own_server.send(events[start : start + 12]).status == 200
         own_server.kill()
         own_server.start()
     job = own_server.reaches(JOB, lambda answer: answer["state"] == "finished")

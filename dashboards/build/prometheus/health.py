@@ -2,7 +2,7 @@
 
 from dashboards.build.kit import Dashboard, Row, Source
 from dashboards.build.prometheus.health_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
-from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST, MISSING
+from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST, MISSING, OVERLOAD
 from dashboards.build.prometheus.shared import MARKERS, OF_SERVICE
 
 HEALTH = Dashboard(
@@ -19,6 +19,7 @@ HEALTH = Dashboard(
         Row("Do events arrive?", INGEST),
         Row("Is data missing?", MISSING),
         Row("Are requests answered?", ANSWERS),
+        Row("Is it overloaded?", OVERLOAD),
         Row("Does aggregation keep up?", AGGREGATION),
         Row("What does the metrics page cost?", PAGE),
         Row("Which resources does it use?", PROCESS),

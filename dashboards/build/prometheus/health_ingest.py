@@ -6,6 +6,7 @@ from dashboards.build.prometheus.promql import once, own
 from dashboards.build.prometheus.shared import series
 
 _NO_REFUSAL = "No event was ever rejected."
+_NOT_BUSY = "No request was refused."
 
 
 def _per_second(name: str, *matchers: str) -> str:
@@ -113,6 +114,35 @@ ANSWERS = (
         "disk: a slow database shows here first.",
         Query(_quantile(0.99, "ett_http_request_duration_seconds", "route, "), "{{route}}"),
         unit="s",
+        width=8,
+    ),
+)
+
+_REFUSED = _per_second("ett_http_refused_total")
+
+OVERLOAD = (
+    series(
+        "Refused requests",
+        "Per second, by reason. Of `overloaded` and `key_share` the senders wait and try again; "
+        "the others are connections that were closed to protect the process.",
+        Query(f"sum (\n{_REFUSED}\n)", "all"),
+        Query(f"sum by (reason) ({_REFUSED}) > 0", "{{reason}}", may_be_empty=_NOT_BUSY),
+        unit="reqps",
+        width=8,
+    ),
+    series(
+        "Requests in flight",
+        "Worked on, by class of work, all replicas together; those that wait for a place, too.",
+        Query(f"sum by (work) ({own('ett_http_requests_in_flight')})", "{{work}}"),
+        Query(f"sum by (work) ({own('ett_http_requests_waiting')})", "{{work}}, waiting"),
+        unit="short",
+        width=8,
+    ),
+    series(
+        "Request bodies in memory",
+        "As they were sent, all replicas together.",
+        Query(f"sum ({own('ett_http_body_bytes')})", "bodies"),
+        unit="bytes",
         width=8,
     ),
 )

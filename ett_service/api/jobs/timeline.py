@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from starlette.responses import Response
 
 from ett_service.api.answers import Answer, Instant, Seconds
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
@@ -24,6 +24,8 @@ from ett_service.core.ledger.stages import Milestone, RankSpan, milestones, rank
 from ett_service.core.words import Phase
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import require_record
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -119,12 +121,16 @@ class _Record(NamedTuple):
 
 def _record(conn: Connection, project_id: int, job: str) -> _Record:
     ledger = ledger_of(conn, project_id, job)
+    require_record(conn, JobKey(project_id, job))
     events = stored_events.events(conn, project_id, job)
     return _Record(events, stored_events.offsets(conn, project_id, job), ledger)
 
 
 @router.get(
-    "/{job}/stages", operation_id="read_stages", response_model=StagesAnswer, responses=as_files()
+    "/{job}/stages",
+    operation_id="read_stages",
+    response_model=StagesAnswer,
+    responses=as_files(OF_RECORD),
 )
 def read_stages(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -140,7 +146,10 @@ def read_stages(
 
 
 @router.get(
-    "/{job}/ranks", operation_id="read_ranks", response_model=RanksAnswer, responses=as_files()
+    "/{job}/ranks",
+    operation_id="read_ranks",
+    response_model=RanksAnswer,
+    responses=as_files(OF_RECORD),
 )
 def read_ranks(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -160,7 +169,7 @@ def read_ranks(
     "/{job}/trace",
     operation_id="read_trace",
     response_class=Response,
-    responses={200: _TRACE, **declared(401, 403, 404, 422, 503)},
+    responses={200: _TRACE, **declared(*OF_RECORD)},
 )
 def read_trace(job: Job, conn: Reader, project_id: ProjectId) -> Response:
     """Return a trace for Perfetto: the ledger, and the spans of every rank of every attempt.

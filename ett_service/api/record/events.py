@@ -3,27 +3,30 @@
 import asyncio
 import logging
 from dataclasses import fields
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
+from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
-from ett_service.api.bodies import FormatParameter, as_file, as_files, read_body
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files
 from ett_service.api.columns import event_columns
 from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
+from ett_service.api.record.large_bodies import large_body
 from ett_service.core.events import Event
 from ett_service.core.intervals import rfc3339
-from ett_service.ingest.accept import accept
+from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import Code
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.events import decode_body
+from ett_service.storage.record.pruned import require_record
 
 _log = logging.getLogger(__name__)
 
@@ -37,7 +40,10 @@ class BatchAnswer(Answer):
     """The result of a batch. ``accepted`` and ``duplicate`` are on stable storage."""
 
     batch_id: str
-    store_epoch: str = Field(description="Changes when the database is replaced by another.")
+    store_epoch: str = Field(
+        description="Changes when another database, such as a backup, takes the place of this one: "
+        "what was acknowledged before is then to be sent again."
+    )
     accepted: int
     duplicate: int
     rejected: int
@@ -71,7 +77,7 @@ _BATCH: dict[str, Any] = {
 @router.post(
     "/v1/events",
     operation_id="accept_events",
-    responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
+    responses=declared(400, 401, 403, 408, 413, 415, 422, 429, 503),
     openapi_extra=_BATCH,
 )
 async def accept_events(request: Request, key: WritingKey, state: State) -> BatchAnswer:
@@ -82,16 +88,18 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     `ETT-History` carry what a JSON batch has beside its events. A rejected event does not affect
     the others. If all events are rejected, or the batch itself, the answer is 422.
     """
-    body = await read_body(
-        request, most=state.limits.max_body_bytes, deadline_s=state.body_deadline_s
-    )
-    now_us = state.now_us()
-    # Decoding a large batch takes a while, and the event loop serves others meanwhile.
-    batch = await run_in_threadpool(
-        decode, body, request.headers, now_us=now_us, limits=state.limits
-    )
-    write = partial(accept, batch=batch, project_id=key.project_id, now_us=now_us)
-    verdicts = await asyncio.wrap_future(state.store.submit(write))
+    async with large_body(request, state, key) as large:
+        now_us = state.now_us()
+        batch = await large.decoded(
+            lambda body, limits: decode(body, request.headers, now_us=now_us, limits=limits)
+        )
+        epoch: StoreEpoch = request.state.store_epoch
+
+        def write(conn: Connection) -> tuple[Verdicts, str]:
+            verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
+            return verdicts, epoch.of(conn)
+
+        verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
     request.state.own.count_events(
@@ -106,7 +114,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender dropped events of its own.", extra=dropped)
     errors = [refusal_members(error) for error in verdicts.errors]
-    answer = BatchAnswer.of(verdicts, store_epoch=request.state.store_epoch, errors=errors)
+    answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         members = {**answer.model_dump(), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
@@ -117,7 +125,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     "/v1/jobs/{job}/events",
     operation_id="list_job_events",
     response_model=EventPage,
-    responses=as_files(paged=True),
+    responses=as_files(OF_RECORD, paged=True),
 )
 def list_job_events(
     job: Job,
@@ -129,6 +137,7 @@ def list_job_events(
 ) -> EventPage | Response:
     """List a job's events in the order of their instants."""
     after = None if cursor is None else pagination.read(cursor, pagination.BY_TIME)
+    require_record(conn, JobKey(project_id, job))
     rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
     if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")

@@ -11,12 +11,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import Answer
-from ett_service.api.bodies import read_body
 from ett_service.api.deps import State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Problem, problem_of
+from ett_service.api.record.large_bodies import large_body
 from ett_service.ingest.otlp.receive import JSON, PROTOBUF, Receipt, accept, decode, media_type
 from ett_service.ingest.refusals import Refused, UnsupportedMedia
 from ett_service.storage.engine.errors import StorageUnavailable
@@ -106,7 +105,7 @@ def _declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     response_model=TraceAnswer,
     responses={
         200: {"content": {PROTOBUF: _BINARY}},
-        **_declared(400, 401, 403, 408, 413, 415, 422, 503),
+        **_declared(400, 401, 403, 408, 413, 415, 422, 429, 503),
     },
     openapi_extra={
         "requestBody": {
@@ -123,15 +122,13 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
     A span that is sent again is stored once. Rejected spans are counted in `partialSuccess` and do
     not affect the others. Answers and errors are OTLP's own, in the format of the request.
     """
-    body = await read_body(
-        request, most=state.limits.max_body_bytes, deadline_s=state.body_deadline_s
-    )
-    now_us = state.now_us()
-    traces = await run_in_threadpool(
-        decode, body, request.headers, now_us=now_us, limits=state.limits
-    )
-    write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
-    receipt = await asyncio.wrap_future(state.store.submit(write))
+    async with large_body(request, state, key) as large:
+        now_us = state.now_us()
+        traces = await large.decoded(
+            lambda body, limits: decode(body, request.headers, now_us=now_us, limits=limits)
+        )
+        write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
+        receipt = await asyncio.wrap_future(state.store.submit(write))
     if (receipt.verdicts.marked or receipt.facts.marked) and state.worker is not None:
         state.worker.wake()
     _count(request, receipt, now_us)

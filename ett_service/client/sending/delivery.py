@@ -13,13 +13,15 @@ MAX_BYTES = 1 << 20
 
 _GZIP_FROM = 2048
 _RETRY_CAP = 3600.0
+_BUSY = (":rate-limited", ":overloaded")
 
 
 class Fate(Enum):
     """What became of a batch."""
 
     SETTLED = auto()  #: every event has its final verdict
-    LATER = auto()  #: the server is away or busy: the same again, after a while
+    LATER = auto()  #: the server is away: the same again, after a while
+    BUSY = auto()  #: the server takes others first, and says when to come back
     FORBIDDEN = auto()  #: the key may not write: nothing will do until that changes
     ASTRAY = auto()  #: this address takes no events: likewise
     REFUSED = auto()  #: not in this form: in halves, and one alone never
@@ -47,6 +49,7 @@ class Verdict:
     refused: tuple[tuple[bytes, str], ...] = ()
     wait_seconds: float | None = None  #: as the server asked
     reason: str = ""
+    epoch: str = ""  #: of the store that settled it
 
     def __add__(self, other: "Verdict") -> "Verdict":
         """Put the verdicts of two halves together; the one that is not settled decides."""
@@ -58,6 +61,7 @@ class Verdict:
             self.refused + other.refused,
             worse.wait_seconds,
             worse.reason,
+            other.epoch or self.epoch,
         )
 
 
@@ -129,7 +133,14 @@ def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> 
         return Verdict(Fate.REFUSED, reason=reason)
     if answer.status == 413:  # noqa: PLR2004 -- a proxy's own limit
         return Verdict(Fate.REFUSED if len(lines) > 1 else Fate.LATER, reason=reason)
-    return Verdict(_fate(answer.status), wait_seconds=_retry_after(answer), reason=reason)
+    wait_seconds = _retry_after(answer)
+    if wait_seconds is not None and _is_busy(answer.status, members):
+        return Verdict(Fate.BUSY, wait_seconds=wait_seconds, reason=reason)
+    return Verdict(_fate(answer.status), wait_seconds=wait_seconds, reason=reason)
+
+
+def _is_busy(status: int, members: Mapping[str, object]) -> bool:
+    return status in (429, 503) and str(members.get("type")).endswith(_BUSY)
 
 
 def _fate(status: int) -> Fate:
@@ -150,7 +161,9 @@ def _settled(members: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
         for error in errors
         if isinstance(error, dict) and error.get("index") in range(len(lines))
     )
-    return Verdict(Fate.SETTLED, accepted, duplicate, refused)
+    epoch = members.get("store_epoch")
+    named = epoch if isinstance(epoch, str) else ""
+    return Verdict(Fate.SETTLED, accepted, duplicate, refused, epoch=named)
 
 
 def _members(answer: transport.Response) -> dict[str, object]:

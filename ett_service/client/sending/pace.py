@@ -11,6 +11,7 @@ PAUSE_SECONDS = 0.1
 _FIRST_WAIT = 5.0
 _GROWTH = 4.0
 _LONGEST_WAIT = 60.0
+_BUSY_SPREAD = 0.5  #: of what a busy server asked for, and one second
 _PROBE_SECONDS = 300.0
 _PROBE_EVENTS = 20
 _CATCH_UP_EVENTS = 100
@@ -24,6 +25,9 @@ class Pace:
     A server that takes nothing is left alone for a while: full jitter from 5 s to 60 s.
     Thousands of others have waited for it as well. So the first batch after that is a small one,
     and the rest is spread evenly over as much time as it was away, up to 400 seconds.
+
+    A busy server is another matter: it is there, takes what it can, and tells each when to come
+    back. What waited for that goes out whole, as the server guards itself.
     """
 
     def __init__(self, draw: Callable[[float, float], float] = random.uniform) -> None:
@@ -42,10 +46,14 @@ class Pace:
 
     def heed(self, verdict: Verdict, now: float, unsent: int) -> None:
         """Take note of what became of a batch; *unsent* counts the bytes that are left."""
-        settled = verdict.fate is Fate.SETTLED
-        self.not_before = now + (
-            self._after_success(now, unsent) if settled else self._after_failure(verdict, now)
-        )
+        match verdict.fate:
+            case Fate.SETTLED:
+                wait = self._after_success(now, unsent)
+            case Fate.BUSY:
+                wait = self._while_busy(verdict.wait_seconds or 0.0)
+            case _:
+                wait = self._after_failure(verdict, now)
+        self.not_before = now + wait
 
     def hurry(self) -> None:
         """Wait for nothing, and spread nothing any more."""
@@ -62,6 +70,10 @@ class Pace:
             batches = unsent // _CATCH_UP_BYTES + 1
             return self._draw(0.0, 2 * (self._spread_until - now) / (batches + 1))
         return PAUSE_SECONDS if unsent > MAX_BYTES else 0.0
+
+    def _while_busy(self, asked: float) -> float:
+        self.tries += 1
+        return asked + self._draw(0.0, 1.0 + _BUSY_SPREAD * asked)
 
     def _after_failure(self, verdict: Verdict, now: float) -> float:
         if self._failing_since is None:

@@ -11,7 +11,8 @@ from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
-from ett_service.ingest.decode import Arrival, Batch, arrival, inflate, read_made
+from ett_service.ingest.decode import Arrival, Batch, arrival, read_made
+from ett_service.ingest.inflate import inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
 from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf

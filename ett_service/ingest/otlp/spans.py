@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,7 +13,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from ett_service.ingest.decode import cut_deep
+from ett_service.ingest.json_cursor import Cursor
 from ett_service.ingest.otlp.mapping import WANTED
 from ett_service.ingest.refusals import BodyTooLarge, Code, MalformedBody
 
@@ -26,6 +26,7 @@ _ERROR = trace_pb2.Status.STATUS_CODE_ERROR
 _EXCEPTION = "exception"
 _NS = 1000
 _MALFORMED = "The body is not an ExportTraceServiceRequest."
+_MALFORMED_JSON = f"{_MALFORMED[:-1]} in JSON."
 
 #: Fields: of a request its groups, and of a group its resource, are the first; of a group its
 #: scopes, and of a scope its spans, are the second.
@@ -36,6 +37,8 @@ _LONGEST_VARINT = 10
 _MESSAGES_A_SPAN = 4
 #: As much as a long traceback and all attributes that an SDK allows by default.
 _MOST_SPAN_BYTES = 256 << 10
+#: Eight times what an SDK allows by default; each is looked at.
+_MOST_ATTRIBUTES = 1024
 
 
 class Span(NamedTuple):
@@ -94,14 +97,14 @@ def _messages(body: bytes, messages: Iterator[int], most: int) -> dict[int, list
     fields: dict[int, list[bytes]] = {}
     place = 0
     while place < len(body):
+        if next(messages) > _MESSAGES_A_SPAN * most:
+            raise BodyTooLarge("spans", most)
         key, place = _varint(body, place)
         end = _end_of(key & 7, body, place)
         if key & 7 == _DELIMITED:
             length, place = _varint(body, place)
             end = place + length
             fields.setdefault(key >> 3, []).append(body[place:end])
-            if next(messages) > _MESSAGES_A_SPAN * most:
-                raise BodyTooLarge("spans", most)
         if end > len(body):
             raise MalformedBody(_MALFORMED)
         place = end
@@ -155,6 +158,8 @@ def _parsed_span(body: bytes) -> Span | Code:
         span.ParseFromString(body)
     except DecodeError:
         return Code.WRONG_TYPE
+    if len(span.attributes) > _MOST_ATTRIBUTES or len(span.events) > _MOST_ATTRIBUTES:
+        return Code.TOO_LARGE
     return _protobuf_span(span)
 
 
@@ -190,9 +195,9 @@ def _protobuf_span(span: trace_pb2.Span) -> Span | Code:
     return Span(key, span.name, start // _NS, end // _NS or None, attributes, True, exception)
 
 
-def _from_protobuf(attributes: Iterable[KeyValue]) -> Attributes:
+def _from_protobuf(attributes: Sequence[KeyValue]) -> Attributes:
     read: dict[str, Value] = {}
-    for each in attributes:
+    for each in attributes[:_MOST_ATTRIBUTES]:
         name = WANTED.get(each.key)
         if name is None:
             continue
@@ -243,20 +248,8 @@ class _Resource(Struct):
     attributes: list[_Attribute] | None = None
 
 
-class _Scope(Struct):
-    spans: list[Raw] | None = None
-
-
-class _Group(Struct, rename="camel"):
-    resource: _Resource | None = None
-    scope_spans: list[_Scope] | None = None
-
-
-class _Request(Struct, rename="camel"):
-    resource_spans: list[_Group] | None = None
-
-
-_REQUEST = msgspec.json.Decoder(_Request)
+_RESOURCE_JSON = msgspec.json.Decoder(_Resource | None)
+_ANY = msgspec.json.Decoder(Raw)
 _SPAN = msgspec.json.Decoder(_Span)
 #: All zeros are no id.
 _TRACE_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _TRACE_BYTES}}}")
@@ -271,28 +264,79 @@ def read_json(body: bytes, most: int) -> list[ResourceSpans]:
         MalformedBody: It is none.
         BodyTooLarge: It has more spans.
     """
-    groups = _decoded(body).resource_spans or ()
-    scopes = [[scope.spans or () for scope in group.scope_spans or ()] for group in groups]
-    _limit((len(spans) for spans in chain.from_iterable(scopes)), most)
-    return [
-        _of_resource(
-            _from_json(group.resource.attributes if group.resource else None),
-            (_json_span(bytes(raw)) for raw in chain.from_iterable(spans)),
-        )
-        for group, spans in zip(groups, scopes, strict=True)
-    ]
-
-
-def _decoded(body: bytes) -> _Request:
     try:
-        return _REQUEST.decode(body)
-    except RecursionError:
-        return _decoded(cut_deep(body))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedBody("The body is not an ExportTraceServiceRequest in JSON.") from error
+        return _JsonRequest(body, most).groups()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise MalformedBody(_MALFORMED_JSON) from error
+
+
+class _JsonRequest:
+    """Walks to the spans, counting what it meets, and parses them one by one."""
+
+    def __init__(self, body: bytes, most: int) -> None:
+        self._cursor = Cursor(body)
+        self._most = most
+        self._spans = count(1)
+        self._messages = count(1)
+
+    def groups(self) -> list[ResourceSpans]:
+        read: list[ResourceSpans] = []
+        for name in self._cursor.members():
+            groups = self._each(name, "resourceSpans")
+            if groups is not None:
+                read = [self._group() for _ in groups]
+        self._cursor.finish()
+        return read
+
+    def _group(self) -> ResourceSpans:
+        resource: _Resource | None = None
+        spans: list[Span | Code] = []
+        for name in self._cursor.members():
+            if name == "resource":
+                resource = self._resource()
+            elif (scopes := self._each(name, "scopeSpans")) is not None:
+                spans = [span for _ in scopes for span in self._scope()]
+        return _of_resource(_from_json(resource.attributes if resource else None), spans)
+
+    def _scope(self) -> list[Span | Code]:
+        read: list[Span | Code] = []
+        for name in self._cursor.members():
+            spans = self._each(name, "spans")
+            if spans is not None:
+                read = [self._span() for _ in spans]
+        return read
+
+    def _span(self) -> Span | Code:
+        if next(self._spans) > self._most:
+            raise BodyTooLarge("spans", self._most)
+        return _json_span(self._cursor.value())
+
+    def _resource(self) -> _Resource | None:
+        raw = self._cursor.value()
+        if len(raw) > _MOST_SPAN_BYTES:
+            raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
+        resource: _Resource | None = _RESOURCE_JSON.decode(raw)
+        return resource
+
+    def _each(self, name: str, wanted: str) -> Iterator[None] | None:
+        """Return the elements of what *name* has, if it is what is *wanted*; else pass it."""
+        if name == wanted and self._cursor.is_at(b"["):
+            return self._counted(self._cursor.elements())
+        raw = self._cursor.value()
+        if name == wanted and raw != b"null":
+            raise MalformedBody(_MALFORMED_JSON)
+        _ANY.decode(raw)
+        return None
+
+    def _counted(self, elements: Iterator[None]) -> Iterator[None]:
+        for _ in elements:
+            if next(self._messages) > _MESSAGES_A_SPAN * self._most:
+                raise BodyTooLarge("spans", self._most)
+            yield
 
 
 def _json_span(raw: bytes) -> Span | Code:
+    """Raises ``msgspec.DecodeError`` for what is no JSON."""
     if len(raw) > _MOST_SPAN_BYTES:
         return Code.TOO_LARGE
     try:
@@ -300,6 +344,7 @@ def _json_span(raw: bytes) -> Span | Code:
     except RecursionError:
         return Code.TOO_DEEP
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
+        _ANY.decode(raw)
         return Code.WRONG_TYPE
 
 

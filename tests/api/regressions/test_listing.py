@@ -223,3 +223,21 @@ def test_a_project_sees_its_own_and_a_fleet_key_all(
     assert answer_for({"fleet"}, project="other").json()["regressions"] == []
     assert answer_for({"admin", "write"}).status_code == 403
     assert service.client.get("/v1/regressions/%00").status_code == 404
+
+
+@ON_ONE_ENGINE
+def test_the_day_it_fired_stands_beside_the_last_one(service: Service, project_id: int) -> None:
+    (regression_id,) = fires(service.store, project_id, finding())
+    last = replace(
+        finding(gpu_hours=50.0), ratio=1.2, after=replace(finding().after, to_us=NOON + DAY_US)
+    )
+    searched(service.store, project_id, NOON + DAY_US, last)
+
+    answer = service.get(f"/v1/regressions/{regression_id}")
+    fired = answer["fired"]
+    assert (answer["ratio"], answer["impact"]["gpu_hours_per_week"]) == (1.2, 50.0)
+    assert (fired["ratio"], fired["impact"]["gpu_hours_per_week"]) == (1.65, 212.0)
+    assert (fired["at"], answer["after"]["to"]) == (
+        "2026-03-01T12:00:00.000000Z",
+        "2026-03-02T12:00:00.000000Z",
+    )

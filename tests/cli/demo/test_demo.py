@@ -66,6 +66,7 @@ def test_the_fleet_is_loaded_and_kept_beside_its_truth(
     assert runs == RUNS
 
 
+@pytest.mark.long
 def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) -> None:
     environment = bare_environment() | {"TMPDIR": str(tmp_path)}
     process = Running("demo", *SMALL, folder=tmp_path, environment=environment)

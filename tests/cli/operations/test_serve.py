@@ -1,6 +1,8 @@
 import json
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,3 +105,27 @@ def test_a_worker_beside_a_server_computes_its_ledgers(
         assert request("GET", f"{url}/v1/jobs/llm-7b", key).status == 404
         with _running("worker", **variables):
             wait_for(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)
+
+
+ENDED_WHILE_COLLECTING = """
+import gc, os, signal, sys, weakref
+from ett_service.cli.main import main
+
+class Circle: pass
+
+gc.disable()  # until the server collects, right before it serves
+circle = Circle()
+circle.itself = circle
+watched = weakref.ref(circle, lambda _: signal.raise_signal(signal.SIGTERM))
+del circle
+sys.exit(main(["serve", "--port", "0"]))
+"""
+
+
+def test_a_server_ends_though_python_loses_what_a_signal_raises(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED_WHILE_COLLECTING], cwd=tmp_path, env=bare_environment(),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert "Exception ignored" in done.stderr  # or it was not lost
+    assert done.returncode == 0, done.stderr

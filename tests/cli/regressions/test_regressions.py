@@ -106,6 +106,23 @@ def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
     printed(capsys, *gate, "firing", *only_failures, code=3)
 
 
+def test_noise_fails_no_gate(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ("list", "--fail-on", "firing", "--metric", "failures_per_gpu_hour")
+    printed(capsys, *gate, code=3)
+    printed(capsys, "triage", served.failures, "noise", "--why", "a drill")
+    printed(capsys, *gate)
+    printed(capsys, "triage", served.failures, "real", "--why", "no drill")
+    printed(capsys, *gate, code=3)
+
+
+def test_causes_have_one_total_cost(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, "causes")
+    assert re.search(r"^image:trainer:2\.14 .* 212 ", shown, re.MULTILINE)
+    assert "All together cost 212 GPU-hours a week" in shown
+    (cause,) = printed_json(capsys, "causes")["causes"]
+    assert sorted(cause["findings"]) == sorted([served.compiles, served.failures])
+
+
 def test_one_is_explained_on_a_screen(
     served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def edges(events: Events, phase: str) -> list[tuple[str, str | None]]:
     ]
 
 
+@pytest.mark.long
 def test_steps_of_the_script_silence_those_of_hooks(events_of: EventsOf) -> None:
     events = events_of("for n in range(100, 104):\n    train()\n    ett.step(n)")
     assert {source for _, source in steps(events)} == {None}
@@ -325,6 +326,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank_and_waits_for_it_block(
     tmp_path: Path,
 ) -> None:

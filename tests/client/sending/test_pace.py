@@ -32,6 +32,15 @@ def test_a_server_that_names_a_wait_is_waited_for_and_not_by_all_at_once() -> No
     assert wait_after(Pace(draw=longest), Verdict(Fate.FORBIDDEN)) == 300
 
 
+def test_a_busy_server_is_waited_for_as_it_asks_and_then_gets_all_at_once() -> None:
+    pace, busy = Pace(draw=longest), Verdict(Fate.BUSY, wait_seconds=10)
+    assert [wait_after(pace, busy) for _ in range(5)] == [16.0] * 5
+    assert wait_after(Pace(draw=lambda least, _: least), busy) == 10
+    assert pace.events(100.0) == MAX_EVENTS
+    assert wait_after(pace, SETTLED, unsent=1, now=100.0) == 0
+    assert pace.tries == 0
+
+
 def test_what_waited_is_tried_with_a_little_and_spread_over_as_long_as_the_server_was_away() -> (
     None
 ):

@@ -1,6 +1,8 @@
 """The files below dashboards/rules/tests, as promtool runs them, and that they leave no gap."""
 
 import subprocess
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +27,14 @@ ALERTS = [
 ]
 
 
+@cache
+def _contents(path: Path) -> Any:
+    return yaml.load(path.read_text("utf-8"), yaml.CSafeLoader)
+
+
 def _looks(alert: str) -> list[list[dict[str, Any]]]:
     """Return what each test expects of the alert, in the order of time."""
-    tests = [test for path in FILES for test in yaml.safe_load(path.read_text("utf-8"))["tests"]]
+    tests = [test for path in FILES for test in _contents(path)["tests"]]
     looks = [
         [look for look in test.get("alert_rule_test", ()) if look["alertname"] == alert]
         for test in tests
@@ -35,7 +42,13 @@ def _looks(alert: str) -> list[list[dict[str, Any]]]:
     return [look for look in looks if look]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def _cases() -> Iterator[Any]:
+    for path in FILES:
+        lasts_days = path.stem.startswith(("budget_burn", "failure_rate", "recording"))
+        yield pytest.param(path, id=path.stem, marks=[pytest.mark.long] if lasts_days else [])
+
+
+@pytest.mark.parametrize("path", [*_cases()])
 def test_rules_do_what_the_file_says(path: Path) -> None:
     promtool = needed("promtool", "prometheus")
     done = subprocess.run(
@@ -64,6 +77,6 @@ def test_every_group_of_rules_has_its_place_in_the_order_of_the_tests() -> None:
     """Groups that are not named would run in any order, and see what others wrote a minute ago."""
     names = [group.name for of_file in groups(Objective()).values() for group in of_file]
     for path in FILES:
-        cases = yaml.safe_load(path.read_text("utf-8"))
+        cases = _contents(path)
         if "../recording.yaml" in cases["rule_files"]:
             assert cases["group_eval_order"] == names, path.name

@@ -1,0 +1,94 @@
+"""Many clients that begin at once get everything to a server that has room for few of them."""
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ett_service.client.sending.delivery import Batch, Fate, Target, deliver
+from ett_service.client.sending.pace import Pace
+from tests.builders.servers.ett import Server, serving_new
+
+log = logging.getLogger(__name__)
+
+_FEW = 8
+
+
+def batch(client: str, events: int) -> Batch:
+    """Return what a client has recorded of its job."""
+    event = '{"type":"progress","job":"%s","at":"2026-03-01T12:00:00Z","step":%d}'
+    lines = [(event % (client, step)).encode() for step in range(1, events + 1)]
+    return Batch(lines, client, None)
+
+
+class Clients:
+    """Each sends one batch, with the pace of a trainer's sender, until it is acknowledged."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.fates: Counter[Fate] = Counter()
+        self.accepted = 0
+        self._counting = threading.Lock()
+
+    def send(self, batches: Sequence[Batch], at_once: int) -> float:
+        """Send all of them, and return how many seconds it took."""
+        began = time.monotonic()
+        with ThreadPoolExecutor(at_once) as pool:
+            list(pool.map(self._send, batches))
+        return time.monotonic() - began
+
+    def _send(self, batch: Batch) -> None:
+        pace, fate = Pace(), Fate.LATER
+        while fate is not Fate.SETTLED:
+            time.sleep(max(0.0, pace.not_before - time.monotonic()))
+            verdict = deliver(self.target, batch)
+            pace.heed(verdict, time.monotonic(), 0)
+            fate = verdict.fate
+            with self._counting:
+                self.fates[fate] += 1
+                self.accepted += verdict.accepted
+
+
+def settings(overload: dict[str, float]) -> dict[str, str]:
+    return {
+        "ETT_OVERLOAD": json.dumps(overload),
+        "ETT_DETECTION": '{"enabled": false}',
+        "ETT_EMBEDDED_WORKER": "false",
+    }
+
+
+def served_to(server: Server, clients: int, events: int) -> tuple[Clients, float, float]:
+    """Send from a few clients in turn, then as much from all at once; return both times."""
+    herd = Clients(Target(server.url, server.key))
+    patient = herd.send([batch(f"patient-{n}", events) for n in range(clients)], _FEW)
+    herd.fates.clear()
+    herd.accepted = 0
+    at_once = herd.send([batch(f"herd-{n}", events) for n in range(clients)], clients)
+    log.warning(
+        "%d clients: %.1f s in turn, %.1f s at once, %s", clients, patient, at_once, herd.fates
+    )
+    assert herd.accepted == clients * events
+    assert herd.fates[Fate.SETTLED] == clients
+    return herd, patient, at_once
+
+
+def test_those_who_are_sent_away_come_back_and_lose_nothing(tmp_path: Path) -> None:
+    overload = {"write_requests": 1, "waiting": 2}
+    with serving_new(tmp_path, **settings(overload)) as server:
+        herd, _, _ = served_to(server, 24, 100)
+    assert herd.fates[Fate.BUSY] > 0
+    assert herd.fates[Fate.LATER] == 0
+
+
+@pytest.mark.long
+def test_512_that_begin_at_once_take_about_as_long_as_their_work(tmp_path: Path) -> None:
+    with serving_new(tmp_path, **settings({})) as server:
+        herd, patient, at_once = served_to(server, 512, 1000)
+    assert herd.fates.total() < 4 * 512
+    assert at_once < 3 * patient + 10
