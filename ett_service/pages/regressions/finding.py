@@ -393,6 +393,8 @@ def _body(act: str, form: Mapping[str, str], now_us: int) -> dict[str, Any]:
     body: dict[str, Any] = {"why": why} if why or act != "acknowledge" else {}
     if act == "triage":
         body["verdict"] = form.get("verdict", "")
+        if onset := form.get("onset"):
+            body["onset"] = f"{onset}T00:00:00Z"
     if act == "mute":
         days = int(form.get("days", "")) if form.get("days", "").isdecimal() else 0
         body["until"] = rfc3339(now_us + days * DAY_US)
