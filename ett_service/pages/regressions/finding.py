@@ -303,8 +303,7 @@ def _suspects(finding: Answer) -> Panel:
 
 
 def _as_of(attribution: Answer) -> tuple[str, ...]:
-    as_of = attribution["as_of"]
-    return () if as_of is None else (f"Looked at by {moment(as_of)} (UTC).",)
+    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
 
 
 def _examples(finding: Answer) -> Panel | None:
