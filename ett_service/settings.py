@@ -250,8 +250,7 @@ class Settings(BaseModel):
     @classmethod
     def _outlasts_the_search(cls, days: int, info: ValidationInfo) -> int:
         detection: DetectionTable = info.data.get("detection", DetectionTable())
-        needed = detection.recent_days + detection.baseline_days
-        if 0 < days < needed:
+        if 0 < days < (needed := detection.recent_days + detection.baseline_days):
             raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
         return days
 

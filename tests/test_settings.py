@@ -92,6 +92,15 @@ def test_there_are_few_enough_settings_to_read() -> None:
     assert len(choices) <= 24
 
 
+def test_the_record_is_kept_for_as_long_as_the_search_reads_it() -> None:
+    with pytest.raises(BadSettings, match="retention_days .*ETT_RETENTION_DAYS.*at least 56"):
+        load({"ETT_RETENTION_DAYS": "55"})
+    assert load({"ETT_RETENTION_DAYS": "56"}).settings.retention_days == 56
+    shorter = '{"recent_days": 3, "baseline_days": 9}'
+    loaded = load({"ETT_RETENTION_DAYS": "12", "ETT_DETECTION": shorter})
+    assert loaded.settings.retention_days == 12
+
+
 def test_the_limits_of_the_fold_are_microseconds() -> None:
     limits = Settings(lost_after_seconds=1, queue_lost_after_seconds=2).limits
     assert (limits.lost_after_us, limits.queue_lost_after_us) == (1_000_000, 2_000_000)
