@@ -163,12 +163,12 @@ class OverloadTable(Row):
     """What one process takes on at once; see docs/operations.md#overload."""
 
     write_requests: PositiveInt = 64  #: that are worked on
-    write_bytes: PositiveInt = 8 << 20  #: of them, inflated
+    write_bytes: PositiveInt = 4 << 20  #: of them, inflated
     large_write_bytes: PositiveInt = 64 << 20  #: of those that are large
     read_requests: PositiveInt = 24
     read_bytes: PositiveInt = 64 << 20  #: that their answers take
     waiting: PositiveInt = 256  #: requests of a class that wait
-    wait_seconds: PositiveFloat = 5.0  #: the longest that one waits
+    wait_seconds: PositiveFloat = 3.0  #: the longest that one waits
     body_bytes: PositiveInt = 64 << 20  #: of all bodies in memory, as sent
     connections: PositiveInt = 2000
     header_bytes: PositiveInt = 32 << 10

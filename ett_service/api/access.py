@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from uuid import uuid4
 
 from prometheus_client import (
@@ -134,8 +135,8 @@ class OwnMetrics:
         self._last_event.set(now_us / SECOND_US)
         for code in codes:
             self._rejected.labels(code)
-        for reason in Refused:
-            self._refused.labels(reason)
+        for refused in Refused:
+            self._refused.labels(refused)
         for (source,) in _FAMILIES["ett_ingest_events_total"].initial:
             self._events.labels(source)
         for (result,) in _FAMILIES["ett_otlp_spans_total"].initial:
@@ -193,8 +194,8 @@ class OwnMetrics:
         requests = self._gauge("ett_http_requests_in_flight")
         waiting = self._gauge("ett_http_requests_waiting")
         for name, pool in admission.pools.items():
-            requests.labels(name).set_function(lambda pool=pool: pool.requests)
-            waiting.labels(name).set_function(lambda pool=pool: pool.waiting)
+            requests.labels(name).set_function(partial(getattr, pool, "requests"))
+            waiting.labels(name).set_function(partial(getattr, pool, "waiting"))
         self._gauge("ett_http_body_bytes").set_function(lambda: admission.bodies.total)
 
     def count_scrape(self, seconds: float, left_out: int) -> None:

@@ -10,14 +10,14 @@ class Capacity:
     requests: int  #: worked on at once
     cost: int  #: of them together, in bytes; one alone may cost more
     waiting: int = 256  #: requests that wait
-    wait_s: float = 5.0  #: the longest that one waits
+    wait_s: float = 3.0  #: the longest that one waits
 
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
     """What a process takes on."""
 
-    writes: Capacity = Capacity(64, 8 << 20)
+    writes: Capacity = Capacity(64, 4 << 20)
     large_writes: Capacity = Capacity(8, 64 << 20, waiting=64)
     reads: Capacity = Capacity(24, 64 << 20)
     body_bytes: int = 64 << 20  #: of all bodies in memory

@@ -115,7 +115,7 @@ class _Bounded:
         self._count(Refused.CONNECTIONS)
         self.transport.abort()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: Any) -> None:
         """Begin."""
         super().connection_made(transport)  # type: ignore[misc]
         if not self.watch.add(self):

@@ -285,10 +285,10 @@ def _envelope(body: bytes, most: int) -> tuple[EventBatch, list[bytes]]:
 
 
 def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
-    for count, _ in enumerate(cursor.elements()):
+    for count, value in enumerate(cursor.values()):
         if count == most:
             raise BodyTooLarge("events", most)
-        yield cursor.value()
+        yield value
 
 
 def _written(around: Mapping[str, msgspec.Raw]) -> bytes:

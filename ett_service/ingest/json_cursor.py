@@ -42,6 +42,10 @@ _VALUE = re.compile(
     rb'(?:[^",\[\]{}]++|%s|[\[{](?:%s)*+[\]}])*+' % (_STRING, _inside(FAR_TOO_DEEP)), re.DOTALL
 )
 
+_OBJECT_AND_COMMA = re.compile(
+    rb"(\{(?:%s)*+\})[ \t\r\n]*+,[ \t\r\n]*+" % _inside(FAR_TOO_DEEP - 1), re.DOTALL
+)
+
 
 class Cursor:
     """A place in a JSON text; each method moves it on."""
@@ -76,6 +80,15 @@ class Cursor:
             MalformedBody: No list comes next, or it is not JSON.
         """
         yield from self._parts(b"[", b"]")
+
+    def values(self) -> Iterator[bytes]:
+        """Pass each element of the list that comes next; raises as ``elements`` and ``value`` do."""
+        body = self._body
+        for _ in self.elements():
+            while match := _OBJECT_AND_COMMA.match(body, self._place, self._place + LONGEST_VALUE):
+                self._place = match.end()
+                yield match[1]
+            yield self.value()
 
     def value(self) -> bytes:
         """Pass the value that comes next and return it, with 0 for what lies far too deep in it.

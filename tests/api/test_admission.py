@@ -20,16 +20,14 @@ class Work:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.began: list[str] = []
-        self._tasks: list[asyncio.Task[None]] = []
+        self.tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
 
-    async def send(self, name: str, cost: int = 1) -> asyncio.Task[None]:
+    async def send(self, name: str, cost: int = 1) -> None:
         """Send a request; its name begins with its key's."""
         self._ends[name] = asyncio.Event()
-        task = asyncio.ensure_future(self._work(name, cost))
-        self._tasks.append(task)
+        self.tasks[name] = asyncio.ensure_future(self._work(name, cost))
         await settled()
-        return task
 
     async def end(self, *names: str) -> None:
         """Let requests end."""
@@ -107,12 +105,14 @@ def test_a_full_queue_refuses_the_key_that_fills_it() -> None:
     async def test() -> None:
         refusals: list[Refused] = []
         work = Work(Pool(SMALL, refusals.append))
-        tasks = [await work.send(f"a{n}") for n in range(7)]
-        assert status(tasks[6]) == 503  # there is no other key whose part it could take
-        other = await work.send("b1")
-        assert status(tasks[5]) == 429
-        assert not other.done()
-        assert status(await work.send("a7")) == 429
+        for n in range(7):
+            await work.send(f"a{n}")
+        assert status(work.tasks["a6"]) == 503  # there is no other key whose part it could take
+        await work.send("b1")
+        assert status(work.tasks["a5"]) == 429
+        assert not work.tasks["b1"].done()
+        await work.send("a7")
+        assert status(work.tasks["a7"]) == 429
         assert refusals == [Refused.OVERLOADED, Refused.KEY_SHARE, Refused.KEY_SHARE]
         await work.end(*(f"a{n}" for n in range(5)), "b1")
         assert work.pool.requests == work.pool.waiting == 0
@@ -124,9 +124,9 @@ def test_who_waits_too_long_is_refused_and_leaves_no_place_behind() -> None:
     async def test() -> None:
         work = Work(Pool(Capacity(1, 100, 4, wait_s=0.01)))
         await work.send("a1")
-        late = await work.send("b1")
-        await asyncio.wait([late])
-        assert status(late) == 503
+        await work.send("b1")
+        await asyncio.wait([work.tasks["b1"]])
+        assert status(work.tasks["b1"]) == 503
         assert work.pool.waiting == 0
         await work.end("a1")
         await work.send("b2")

@@ -1,7 +1,9 @@
 """Retention: what goes of a job, what stays, and what keeps it from going."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -25,16 +27,18 @@ from ett_service.storage.jobs import batches, ledgers
 from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.record.pruned import RecordPruned
+from ett_service.storage.record.pruned import RecordPruned, pruned_us
 from ett_service.storage.retention import Prunable
 from ett_service.storage.schema import event, job_ledger, producer, segment
 from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear
+from tests.builders.databases.statements import FEWEST_STATEMENTS
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.ledgers import deliver, refreshed, running_job, stored
 from tests.builders.record import event as fact
 from tests.builders.record import progress
 from tests.builders.rollups import stored_rollups
+from tests.storage.test_deletion import ON_POSTGRESQL, during
 
 LATER = max(NOON, RECEIVED_AT) + 90 * DAY_US
 BEFORE = LATER - 30 * DAY_US
@@ -184,6 +188,54 @@ def test_a_job_that_is_deleted_amid_its_pruning_leaves_its_name_to_another(
     assert rows_left(store, key)[0] == len(closed_job())
     with store.reading() as conn:
         assert retention.going(conn) == []
+
+
+@ON_POSTGRESQL
+def test_events_that_come_amid_the_pruning_keep_the_job_or_are_refused(
+    store: Store, project_id: int
+) -> None:
+    for place in itertools.count():
+        name = f"amid-{place}"
+        key = fold(store, JobKey(project_id, name), closed_job())
+        late = Batch(arrivals=(arrival(0, name, progress(98, LATER)),))
+        send = partial(accept_batch, batch=late, project_id=project_id, now_us=LATER)
+        begin = partial(retention.begin, before_us=BEFORE, now_us=LATER)
+
+        came = during(store, place, begin, send)
+
+        if came is None:
+            assert place >= FEWEST_STATEMENTS
+            break
+        with store.reading() as conn:
+            is_pruned = pruned_us(conn, key) is not None
+        assert came.result().rejected == is_pruned
+        while store.write(retention.advance):
+            pass
+        assert rows_left(store, key)[0] == (0 if is_pruned else len(closed_job()) + 1)
+
+
+@ON_POSTGRESQL
+def test_a_pruning_amid_the_arrival_of_events_finds_the_job_heard_of(
+    store: Store, project_id: int
+) -> None:
+    for place in itertools.count(1):
+        name = f"amid-{place}"
+        key = fold(store, JobKey(project_id, name), closed_job())
+        late = Batch(arrivals=(arrival(0, name, progress(98, LATER)),))
+        send = partial(accept_batch, batch=late, project_id=project_id, now_us=LATER)
+        begin = partial(retention.begin, before_us=BEFORE, now_us=LATER)
+
+        begun = during(store, place, send, begin)
+
+        if begun is None:
+            assert place > 1
+            break
+        begun.result()
+        while store.write(retention.advance):
+            pass
+        with store.reading() as conn:
+            is_pruned = pruned_us(conn, key) is not None
+        assert rows_left(store, key)[0] == (0 if is_pruned else len(closed_job()) + 1)
 
 
 _SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -1,5 +1,7 @@
 """How much room tables take, how it grows, and what pruning would free."""
 
+from functools import partial
+
 from sqlalchemy import insert
 
 from ett_service.core.intervals import DAY_US
@@ -63,6 +65,6 @@ def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
 
 def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
     for n_bytes in (3, 5):
-        store.write(lambda conn, n=n_bytes: sizes.record(conn, {"event": n}, DAY + n))
+        store.write(partial(sizes.record, tables={"event": n_bytes}, now_us=DAY + n_bytes))
     with store.reading() as conn:
         assert conn.execute(store_size.select()).all() == [(DAY, "event", 5)]

@@ -9,8 +9,8 @@ from tests.builders.jobs import failing_job
 from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
-WINDOW = {"from": "2026-01-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
-HALVES = {
+WINDOW: dict[str, Any] = {"from": "2026-01-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
+HALVES: dict[str, Any] = {
     "base_from": "2026-01-01T00:00:00Z",
     "base_to": "2026-03-01T00:00:00Z",
     "from": "2026-03-01T00:00:00Z",

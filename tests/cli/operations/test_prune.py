@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ def _store(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
             fold(store, JobKey(project_id, name), closed_job())
 
 
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, int]:
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
     assert main([*arguments, "--json"]) == code
-    printed: dict[str, int] = json.loads(capsys.readouterr().out)
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return printed
 
 

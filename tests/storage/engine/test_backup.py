@@ -136,15 +136,13 @@ def test_a_dump_of_postgresql_in_use_restores_what_was_committed_before(
             while len(steps) < 5:
                 pass
             before = len(steps)
-            command = [programs / "pg_dump", "--format=custom", f"--file={dump}"]
-            subprocess.run([*command, libpq(database_url)], check=True)
+            run(programs / "pg_dump", "--format=custom", f"--file={dump}", libpq(database_url))
             after = len(steps)
         with store.reading() as conn:
             epoch = store_epoch(conn)
 
     with new_postgresql(postgres_url) as url:
-        restore = [programs / "pg_restore", "--exit-on-error", f"--dbname={libpq(url)}", dump]
-        subprocess.run(restore, check=True)
+        run(programs / "pg_restore", "--exit-on-error", f"--dbname={libpq(url)}", str(dump))
         with closing(open_store(url)) as restored:
             with restored.reading() as conn:
                 counted = conn.scalar(select(func.count()).where(event.c.job == "busy")) or 0
@@ -154,6 +152,10 @@ def test_a_dump_of_postgresql_in_use_restores_what_was_committed_before(
             restored.write(renew_epoch)
             with restored.reading() as conn:
                 assert store_epoch(conn) != epoch
+
+
+def run(program: Path, *arguments: str) -> None:
+    subprocess.run([str(program), *arguments], check=True)
 
 
 def libpq(url: str) -> str:
