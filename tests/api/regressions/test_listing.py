@@ -167,6 +167,7 @@ def test_one_regression_is_shown_in_full(service: Service, regression_ids: list[
         "value": None,
         "limit": 0.05,
         "passed": False,
+        "as_of": "2026-03-01T12:00:00.000000Z",
     }
     attribution = regression["attribution"]
     assert attribution["phase_shares"] == {"pt2_compile": 0.88, "launcher_init": 0.12}
