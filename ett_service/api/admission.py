@@ -221,13 +221,15 @@ class Pool:
         self._held[place.owner] += place.cost
 
     def _grant(self) -> None:
-        """Let in whoever holds the least; first come, first served within a key."""
+        """Let in whoever holds the least, in turn; first come, first served within a key."""
         while self._queues:
             owner = min(self._queues, key=self._held.__getitem__)
             place = self._queues[owner][0]
             if not self._fits(place.cost):
                 return
             self._remove(place)
+            if owner in self._queues:
+                self._queues[owner] = self._queues.pop(owner)  # behind those that hold as little
             if place.granted is not None and not place.granted.done():
                 self._take(place)
                 place.granted.set_result(None)

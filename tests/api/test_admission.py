@@ -101,6 +101,18 @@ def test_a_key_with_many_requests_keeps_none_waiting_but_its_own() -> None:
     run(test())
 
 
+def test_keys_that_hold_nothing_are_let_in_in_turn() -> None:
+    async def test() -> None:
+        work = Work(Pool(Capacity(1, 100)))
+        for name in ("a1", "a2", "a3", "b1", "b2"):
+            await work.send(name)
+        for name in ("a1", "a2", "b1", "a3", "b2"):
+            await work.end(name)
+        assert work.began == ["a1", "a2", "b1", "a3", "b2"]
+
+    run(test())
+
+
 def test_a_full_queue_refuses_the_key_that_fills_it() -> None:
     async def test() -> None:
         refusals: list[Refused] = []

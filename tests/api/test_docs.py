@@ -27,6 +27,17 @@ def test_the_page_reads_the_description_of_this_service(service: Service) -> Non
     assert "/v1/events" in service.get("/openapi.json")["paths"]
 
 
+def test_the_description_is_written_once_and_not_sent_to_who_has_it(service: Service) -> None:
+    first, second = (service.client.get("/openapi.json") for _ in range(2))
+    assert first.content == second.content
+    tag = first.headers["etag"]
+    for sent in (tag, f'"other", W/{tag}'):
+        answer = service.client.get("/openapi.json", headers={"If-None-Match": sent})
+        assert (answer.status_code, answer.content) == (304, b"")
+    answer = service.client.get("/openapi.json", headers={"If-None-Match": '"other"'})
+    assert answer.status_code == 200
+
+
 def test_there_is_no_other_asset_and_no_redoc(service: Service) -> None:
     for path in ("/docs/redoc.standalone.js", "/docs/..%2F..%2Fapp.py", "/redoc"):
         assert service.client.get(path).status_code in (404, 422)

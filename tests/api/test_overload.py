@@ -1,5 +1,6 @@
 """Whatever is sent at a real server, its memory stays bounded and it goes on answering."""
 
+import asyncio
 import gzip
 import json
 import socket
@@ -10,7 +11,11 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ett_service.api.admission import Admission
+from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
+from ett_service.api.overload import Admitted
 from ett_service.client.sending.transport import Response, request
 from tests.builders.record import wire
 from tests.builders.servers.ett import Server, serving_new
@@ -160,6 +165,21 @@ def test_clients_that_never_finish_their_headers_keep_nobody_out(
     assert peak_mib(server.pid) - before < _KEPT_MIB
 
 
+def test_what_nobody_waits_for_any_more_is_not_written(server: Server) -> None:
+    events = [wire("progress", step=step, job="abandoned") for step in range(1, 3001)]
+    body = json.dumps({"events": events}).encode()
+    before = refusals(server, "sender_gone")
+    opened(
+        server,
+        b"POST /v1/events HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n"
+        % (server.key.encode(), len(body))
+        + body,
+    ).close()
+    wait_for(lambda: refusals(server, "sender_gone") > before)
+    assert not server.knows("abandoned")
+
+
 def test_who_never_takes_an_answer_is_closed(server: Server) -> None:
     asked = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 8
     before = forget_peak(server.pid)
@@ -174,3 +194,66 @@ def test_the_log_has_no_line_for_each_of_them(server: Server) -> None:
     lines = [line for line in server.log.splitlines() if "Refused requests." in line]
     assert 1 <= len(lines) <= 5
     assert not any("Invalid HTTP" in line for line in server.log.splitlines())
+
+
+class Slow:
+    """An application that works on what it is sent until it may end."""
+
+    def __init__(self) -> None:
+        self.began = 0
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        """Answer."""
+        self.began += 1
+        if scope["path"] != "/healthz":
+            await self.ended.wait()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+
+async def sent_to(app: ASGIApp, path: str, admission: Admission, key: str) -> int:
+    """Send a GET, and return the status of the answer."""
+    statuses: list[int] = []
+    messages: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.Event().wait()  # it stays connected
+        return messages.pop()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    state = {"admission": admission, "request_id": "r", "app": Limited()}
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": [(b"authorization", key.encode())], "state": state,
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return statuses[0]
+
+
+class Limited:
+    """What the middleware reads of the application's state."""
+
+    connections = ConnectionLimits()
+
+
+def test_reads_wait_for_a_place_or_are_refused_and_health_takes_none() -> None:
+    async def test() -> None:
+        slow = Slow()
+        app = Admitted(slow)
+        capacity = Capacity(requests=1, cost=MIB, waiting=1, wait_s=60)
+        admission = Admission(Capacities(reads=capacity))
+        reads = [asyncio.ensure_future(sent_to(app, "/v1/jobs", admission, "k")) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        assert (slow.began, admission.reads.waiting) == (1, 1)
+        assert await sent_to(app, "/v1/jobs", admission, "k") == 503
+        assert await sent_to(app, "/healthz", admission, "k") == 204
+        slow.ended.set()
+        assert await asyncio.gather(*reads) == [204, 204]
+        assert admission.reads.requests == 0
+
+    asyncio.run(test())

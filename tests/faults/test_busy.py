@@ -14,6 +14,7 @@ import pytest
 from ett_service.client.sending.delivery import Batch, Fate, Target, deliver
 from ett_service.client.sending.pace import Pace
 from tests.builders.servers.ett import Server, serving_new
+from tests.builders.servers.waiting import wait_for
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +82,31 @@ def served_to(server: Server, clients: int, events: int) -> tuple[Clients, float
 def test_those_who_are_sent_away_come_back_and_lose_nothing(tmp_path: Path) -> None:
     overload = {"write_requests": 1, "waiting": 2}
     with serving_new(tmp_path, **settings(overload)) as server:
-        herd, _, _ = served_to(server, 24, 100)
+        herd, _, _ = served_to(server, 12, 100)
     assert herd.fates[Fate.BUSY] > 0
+
+
+def test_a_key_that_sends_without_an_end_keeps_no_other_from_its_answers(tmp_path: Path) -> None:
+    overload = {"write_requests": 1, "waiting": 8, "wait_seconds": 9}
+    stopped = threading.Event()
+    with serving_new(tmp_path, **settings(overload)) as server:
+        noisy, quiet = server.project("noisy"), server.project("quiet")
+        refused: list[int] = []
+
+        def flood(number: int) -> None:
+            while not stopped.is_set():
+                verdict = deliver(Target(noisy.url, noisy.key), batch(f"noisy-{number}", 50))
+                refused.append(verdict.fate is Fate.BUSY)
+
+        with ThreadPoolExecutor(12) as pool:
+            floods = [pool.submit(flood, number) for number in range(12)]
+            wait_for(lambda: any(refused))
+            quiet_target = Target(quiet.url, quiet.key)
+            verdicts = [deliver(quiet_target, batch(f"quiet-{n}", 50)) for n in range(5)]
+            stopped.set()
+            for each in floods:
+                each.result()
+    assert [each.reason for each in verdicts] == [""] * 5
 
 
 @pytest.mark.long

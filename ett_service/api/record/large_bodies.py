@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 
 from ett_service.api.admission import Admission, Gone, Place, Refused
 from ett_service.api.bodies import read_body
+from ett_service.api.problems import Problem
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import BodyTooLarge
 from ett_service.ingest.wire import Limits
@@ -86,13 +87,18 @@ async def large_body(request: Request, state: AppState, key: Key) -> AsyncIterat
     """
     admission: Admission = request.state.admission
     most = state.limits.max_body_bytes
-    with admission.bodies.held(key.prefix) as count:
-        body = await read_body(request, most=most, deadline_s=state.body_deadline_s, count=count)
-        cost = _cost(request, body, state.limits)
-        pool = admission.large_writes if cost > _LARGE else admission.writes
-        async with pool.working(key.prefix, cost, _gone(request)) as place:
-            await require_sender(request)
-            yield LargeBody(request, body, place, state.limits)
+    try:
+        with admission.bodies.held(key.prefix) as count:
+            deadline_s = state.body_deadline_s
+            body = await read_body(request, most=most, deadline_s=deadline_s, count=count)
+            cost = _cost(request, body, state.limits)
+            pool = admission.large_writes if cost > _LARGE else admission.writes
+            async with pool.working(key.prefix, cost, _gone(request)) as place:
+                await require_sender(request)
+                yield LargeBody(request, body, place, state.limits)
+    except (Problem, ClientDisconnect):
+        request.state.is_refused = True
+        raise
 
 
 async def require_sender(request: Request) -> None:
