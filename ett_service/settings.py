@@ -259,8 +259,7 @@ class Settings(BaseModel):
     def _names_each_receiver_once(
         cls, receivers: tuple[ReceiverRow, ...], info: ValidationInfo
     ) -> tuple[ReceiverRow, ...]:
-        counts = Counter(row.name for row in receivers)
-        if any(count > 1 for count in counts.values()):
+        if len({row.name for row in receivers}) < len(receivers):
             raise ValueError("two receivers have the same name")
         detection: DetectionTable = info.data.get("detection", DetectionTable())
         dimensions = {"project", *detection.cohort}

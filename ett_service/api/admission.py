@@ -13,10 +13,11 @@ import logging
 import math
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect
@@ -53,7 +54,7 @@ class Refused(StrEnum):
 
 
 Refusing = Callable[[Refused], None]
-Gone = Callable[[], Awaitable[object]]
+Gone = Callable[[], Coroutine[Any, Any, object]]
 """Returns when the client has closed the connection."""
 
 
@@ -169,10 +170,11 @@ class Pool:
     async def _granted(
         self, owner: str, granted: "asyncio.Future[None]", gone: Gone | None
     ) -> None:
-        watch = None if gone is None else asyncio.ensure_future(gone())
+        watch = None if gone is None else asyncio.create_task(gone())
         try:
+            waits: list[asyncio.Future[Any]] = [granted, *([watch] if watch else [])]
             await asyncio.wait(
-                [granted, *([watch] if watch else [])],
+                waits,
                 timeout=self.capacity.wait_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
@@ -335,13 +337,14 @@ class BodyBytes:
 
 
 _SCRAPES = 4
+_DECODERS = 16  #: threads; what they have decoded is committed together
 
 
 class Admission:
     """All that a process has under way. Made and used on the event loop.
 
     Large bodies have places and a thread of their own: one that takes seconds to decode must not
-    keep small ones waiting. More threads would not decode more, and take memory.
+    keep small ones waiting.
     """
 
     def __init__(self, capacities: Capacities, count: Refusing = lambda _: None) -> None:
@@ -353,7 +356,7 @@ class Admission:
         self.reads = Pool(capacities.reads, self.refuse)
         self.scrapes = Pool(Capacity(_SCRAPES, 1 << 20, _SCRAPES), self.refuse)
         self.bodies = BodyBytes(capacities.body_bytes, self.refuse)
-        self.decoding = CapacityLimiter(1)
+        self.decoding = CapacityLimiter(_DECODERS)
         self.large_decoding = CapacityLimiter(1)
         self.health = CapacityLimiter(1)  #: a thread of its own: the work may hold all others
 

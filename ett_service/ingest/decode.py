@@ -28,6 +28,7 @@ from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
 from ett_service.storage.record.events import encode_body
 
 _LENGTH = 40
+_LONG_BODY = 512
 
 
 def derived_id(event: Event) -> str:
@@ -54,7 +55,7 @@ class Arrival:
 
     index: int  #: its place in the batch
     job: str
-    event: Event  #: without its attributes, which are in the body alone
+    event: Event  #: its attributes, if there are many, are in the body alone
     body: str  #: its canonical content, but for its type
 
     @property
@@ -68,8 +69,10 @@ def arrival(index: int, job: str, event: Event) -> Arrival:
     if not event.id:
         event = replace(event, id=derived_id(event))
     body = encode_body(event)
-    # As objects they take up to twenty times as much as in the body, and nothing below reads them.
-    return Arrival(index, job, replace(event, attributes={}) if event.attributes else event, body)
+    if event.attributes and len(body) > _LONG_BODY:
+        # As objects they take up to twenty times as much as in the body, where they are read.
+        event = replace(event, attributes={})
+    return Arrival(index, job, event, body)
 
 
 def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
@@ -285,10 +288,10 @@ def _envelope(body: bytes, most: int) -> tuple[EventBatch, list[bytes]]:
 
 
 def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
-    for count, _ in enumerate(cursor.elements()):
+    for count, raw in enumerate(cursor.values()):
         if count == most:
             raise BodyTooLarge("events", most)
-        yield cursor.value()
+        yield raw
 
 
 def _written(around: Mapping[str, msgspec.Raw]) -> bytes:

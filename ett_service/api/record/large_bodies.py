@@ -26,6 +26,9 @@ _LARGE = 2 << 20
 
 _REST_OF_A_REQUEST = 4 << 10
 
+_AT_ONCE = 8 << 10
+"""Bytes, inflated, up to which a body is decoded within a millisecond."""
+
 
 @dataclass(frozen=True, slots=True)
 class LargeBody:
@@ -59,6 +62,8 @@ class LargeBody:
         is_large = self.place.pool is admission.large_writes
         limiter = admission.large_decoding if is_large else admission.decoding
         limits = replace(self.limits, max_inflated_bytes=most)
+        if self.place.cost <= _AT_ONCE:
+            return decode(self.body, limits)  # a thread would take longer than the work
         decoded = await to_thread.run_sync(decode, self.body, limits, limiter=limiter)
         await require_sender(self.request)
         return decoded

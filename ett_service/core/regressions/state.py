@@ -21,8 +21,8 @@ LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 class StateRules:
     """How long to wait before each step."""
 
-    runs: int = 2  #: a finding fires once this many runs in a row found it
-    quiet_runs: int = 2  #: and is resolved once this many runs in a row did not
+    runs: int = 2  #: a finding fires once this many runs found it
+    quiet_runs: int = 2  #: and lapses or is resolved once this many runs in a row did not
     reopen_us: int = 72 * HOUR_US  #: found again within this time, it is the same one
     incident_us: int = 3 * DAY_US  #: an incident is over this long after it was first found
 
@@ -49,7 +49,7 @@ class FindingState:
 
     verdict: Verdict
     state: State
-    runs: int  #: in a row that found it
+    runs: int  #: that found it
     quiet_runs: int  #: in a row that did not; runs with too few values count as neither
     pending_us: int  #: when it was first found: with the key it identifies the regression
     onset_us: int
@@ -116,7 +116,7 @@ def step(
     again = finding if _is_found_again(before, finding) else None
     if before.state is State.RESOLVED:
         return _while_resolved(before, again, at_us, rules)
-    return None if again is None else _confirmed(before, again, at_us, rules)
+    return _while_pending(before, again, at_us, rules)
 
 
 def advance(
@@ -258,6 +258,19 @@ def _confirmed(
         version=before.version + fires,
         fired=finding if fires else None,
     )
+
+
+def _while_pending(
+    before: FindingState, again: Finding | None, at_us: int, rules: StateRules
+) -> FindingState | None:
+    """Keep the place of what is pending over a run that did not find it, but not over several.
+
+    A change near the limit is found on most days, not on all.
+    """
+    if again is not None:
+        return _confirmed(before, again, at_us, rules)
+    quiet = replace(before, quiet_runs=before.quiet_runs + 1, last_run_us=at_us)
+    return None if quiet.quiet_runs >= rules.quiet_runs else quiet
 
 
 def _while_firing(

@@ -303,8 +303,7 @@ def _suspects(finding: Answer) -> Panel:
 
 
 def _as_of(attribution: Answer) -> tuple[str, ...]:
-    as_of = attribution["as_of"]
-    return () if as_of is None else (f"Looked at by {moment(as_of)} (UTC).",)
+    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
 
 
 def _examples(finding: Answer) -> Panel | None:
@@ -393,6 +392,8 @@ def _body(act: str, form: Mapping[str, str], now_us: int) -> dict[str, Any]:
     body: dict[str, Any] = {"why": why} if why or act != "acknowledge" else {}
     if act == "triage":
         body["verdict"] = form.get("verdict", "")
+        if onset := form.get("onset"):
+            body["onset"] = f"{onset}T00:00:00Z"
     if act == "mute":
         days = int(form.get("days", "")) if form.get("days", "").isdecimal() else 0
         body["until"] = rfc3339(now_us + days * DAY_US)

@@ -71,17 +71,25 @@ FIRING = last(history([REGRESSION, REGRESSION]))
 RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
 
 
-def test_it_fires_with_the_second_run_in_a_row_that_found_it() -> None:
-    states = history([REGRESSION, None, REGRESSION, REGRESSION, REGRESSION])
+def test_what_is_pending_keeps_its_place_over_a_run_that_did_not_find_it() -> None:
+    states = history([REGRESSION, None, REGRESSION, None])
+
+    assert transitions(states) == [Transition.PENDING, None, Transition.FIRING, None]
+    assert (last(states).pending_us, last(states).firing_us) == (day(0), day(2))
+
+
+def test_it_fires_with_the_second_run_that_found_it_and_lapses_after_two_that_did_not() -> None:
+    states = history([REGRESSION, None, None, REGRESSION, REGRESSION, REGRESSION])
 
     assert transitions(states) == [
         Transition.PENDING,
+        None,
         Transition.LAPSED,
         Transition.PENDING,
         Transition.FIRING,
         None,
     ]
-    assert (last(states).pending_us, last(states).firing_us) == (day(2), day(3))
+    assert (last(states).pending_us, last(states).firing_us) == (day(3), day(4))
 
 
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:
@@ -269,8 +277,21 @@ def test_a_repeated_run_changes_nothing(
         assert advance(states, [], day(number) - 1, by) == states
 
 
+def _times_found(
+    results: list[tuple[Finding | None, int]], verdict: Verdict, by: StateRules
+) -> int:
+    """Count the latest runs that found it, back to so many that did not that it lapsed."""
+    times = quiet = 0
+    for result, _ in reversed(results):
+        holds = result is not None and result.holds and result.verdict is verdict
+        times, quiet = (times + 1, 0) if holds else (times, quiet + 1)
+        if quiet >= by.quiet_runs:
+            break
+    return times
+
+
 @given(runs, rules)
-def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
+def test_what_fires_was_found_often_enough_and_what_is_resolved_fired(
     results: list[tuple[Finding | None, int]], by: StateRules
 ) -> None:
     walk = walked(results, by)
@@ -278,12 +299,7 @@ def test_what_fires_was_found_often_enough_in_a_row_and_what_is_resolved_fired(
         for thread in {**before, **after}:
             what = transition(before.get(thread), after.get(thread))
             if what in {Transition.FIRING, Transition.REOPENED}:
-                enough = results[at - by.runs : at]
-                assert len(enough) == by.runs
-                assert {result.verdict for result, _ in enough if result and result.holds} == {
-                    thread.verdict
-                }
-                assert None not in [result for result, _ in enough]
+                assert _times_found(results[:at], thread.verdict, by) >= by.runs
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 

@@ -189,10 +189,10 @@ def test_findings_in_a_store_are_reported_with_what_goes_with_them(
 def test_a_change_of_ett_has_the_suspects_of_its_largest_part(
     attributions: list[Attribution],
 ) -> None:
-    compiles, _, _, _, ett, _ = attributions
+    ett = attributions[4]
     first = ett.suspects[0]
     assert (first.dimension, first.value) == ("code_version", "2")
-    assert first.explains == pytest.approx(compiles.suspects[0].explains, abs=0.05)
+    assert 0.5 < first.explains <= 1
     assert ett.examples
 
 
