@@ -28,7 +28,7 @@ from tests.builders.ledgers import LATE_IN_IT, deliver, refreshed, running_job
 from tests.builders.record import progress
 from tests.builders.servers.waiting import wait_for
 
-_PREPARED = 40
+_PREPARED = 12
 
 
 @contextmanager
