@@ -93,7 +93,7 @@ def test_there_are_few_enough_settings_to_read() -> None:
 
 
 def test_the_record_is_kept_for_as_long_as_the_search_reads_it() -> None:
-    with pytest.raises(BadSettings, match="retention_days .*ETT_RETENTION_DAYS.*at least 56"):
+    with pytest.raises(BadSettings, match=r"retention_days .*ETT_RETENTION_DAYS.*at least 56"):
         load({"ETT_RETENTION_DAYS": "55"})
     assert load({"ETT_RETENTION_DAYS": "56"}).settings.retention_days == 56
     shorter = '{"recent_days": 3, "baseline_days": 9}'

@@ -8,13 +8,13 @@ from sqlalchemy.exc import OperationalError
 
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import retention
-from ett_service.storage.engine.statements import replace_rows
+from ett_service.storage.engine.statements import lift_time_limit, replace_rows
 from ett_service.storage.retention import Prunable
 from ett_service.storage.schema import event, job, job_ledger, metadata, segment, store_size
 
 WEEK_DAYS = 7
 
-_MOST_SCANNED = 4 << 30
+_MOST_SCANNED = 1 << 30
 """Bytes of a SQLite file from which on its tables are not told apart: all of it would be read."""
 
 WHOLE = "all"
@@ -67,6 +67,7 @@ class StoreSize:
 
 def measure(conn: Connection, now_us: int, retention_us: int) -> StoreSize:
     """Measure the store, and roughly what pruning jobs closed for *retention_us* would free."""
+    lift_time_limit(conn)  # every ledger is counted
     tables = table_sizes(conn)
     prunable = retention.prunable(conn, now_us - retention_us, roughly=True)
     week_bytes = _week_bytes(conn, sum(tables.values()), now_us)

@@ -17,11 +17,11 @@ DAY = LATER - LATER % DAY_US
 def test_tables_are_measured_with_their_indexes(store: Store, project_id: int) -> None:
     with store.reading() as conn:
         before = sizes.table_sizes(conn)["event"]
-    for number in range(40):
+    for number in range(20):
         fold(store, JobKey(project_id, f"job-{number}"), closed_job())
     with store.reading() as conn:
         grown = sizes.table_sizes(conn)["event"] - before
-    body_bytes = 40 * sum(len(repr(event)) // 3 for event in closed_job())
+    body_bytes = 20 * sum(len(repr(event)) // 3 for event in closed_job())
     assert body_bytes < grown < 40 * body_bytes
 
 

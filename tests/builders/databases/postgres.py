@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,15 +51,21 @@ def _version(folder: Path) -> str:
 
 
 @contextmanager
-def server(programs: Path) -> Iterator[str]:
-    """Run a server of its own, durable as in production; yields the URL of its first database."""
+def server(programs: Path, *options: str, data: Path | None = None) -> Iterator[str]:
+    """Run a server of its own, durable as in production; yields the URL of its first database.
+
+    *options* are of the form ``name=value``. It begins empty, or from a copy of *data*.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ett-postgres-"))
     user = "nobody" if os.getuid() == 0 else None  # the server refuses to be run by root
     try:
         programs = _reachable(programs, folder, user)
+        if data is not None:
+            shutil.copytree(data, folder / "data")
         if user:
-            shutil.chown(folder, user)
-        with _running(programs, folder, user):
+            for path in (folder, *folder.glob("data/**/*"), *folder.glob("data")):
+                shutil.chown(path, user)
+        with _running(programs, folder, user, options):
             yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
     finally:
         shutil.rmtree(folder)
@@ -94,19 +100,23 @@ def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
 
 
 @contextmanager
-def _running(programs: Path, folder: Path, user: str | None) -> Iterator[None]:
+def _running(programs: Path, folder: Path, user: str | None, more: Sequence[str]) -> Iterator[None]:
     group = pwd.getpwnam(user).pw_gid if user else None
     extra_groups: list[int] | None = [] if user else None
-    subprocess.run(
-        [programs / "initdb", "--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"],
-        cwd=folder,
-        user=user,
-        group=group,
-        extra_groups=extra_groups,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    options = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200")
+    initdb = ["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"]
+    if not (folder / "data").exists():
+        subprocess.run(
+            [programs / "initdb", *initdb],
+            cwd=folder,
+            user=user,
+            group=group,
+            extra_groups=extra_groups,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    options = (
+        "listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200", *more,
+    )  # fmt: skip
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [programs / "postgres", "-D", "data", *(f"--{option}" for option in options)],

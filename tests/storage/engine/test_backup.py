@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from sqlalchemy import func, make_url, select
 from ett_service.aggregation.verify import verify, verify_rollups
 from ett_service.storage.engine import sqlite
 from ett_service.storage.engine.backup import CannotBackUp, back_up, renew_epoch
-from ett_service.storage.engine.migrate import address
+from ett_service.storage.engine.migrate import address, migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import store_epoch
@@ -25,8 +26,9 @@ from tests.builders.databases import postgres
 from tests.builders.databases.engines import ON_ONE_ENGINE, new_postgresql
 from tests.builders.ledgers import LATE_IN_IT, deliver, refreshed, running_job
 from tests.builders.record import progress
+from tests.builders.servers.waiting import wait_for
 
-_PREPARED = 40
+_PREPARED = 12
 
 
 @contextmanager
@@ -152,6 +154,56 @@ def test_a_dump_of_postgresql_in_use_restores_what_was_committed_before(
             restored.write(renew_epoch)
             with restored.reading() as conn:
                 assert store_epoch(conn) != epoch
+
+
+@pytest.mark.long
+def test_postgresql_recovers_to_a_point_in_time_from_its_archive() -> None:
+    programs = postgres.binaries()
+    if programs is None or not (programs / "pg_basebackup").exists():
+        pytest.skip("pg_basebackup is not installed beside the server")
+    with tempfile.TemporaryDirectory() as made:
+        archive, base = Path(made) / "archive", Path(made) / "base"
+        archive.mkdir()
+        for folder in (made, archive):
+            Path(folder).chmod(0o777)
+        keeping = ("archive_mode=on", f"archive_command=cp %p {archive}/%f")
+        with postgres.server(programs, *keeping) as server, new_postgresql(server) as url:
+            migrate(url)
+            name = make_url(url).database
+            with closing(open_store(url)) as store:
+                key = JobKey(filled(store), "busy")
+                run(programs / "pg_basebackup", f"--pgdata={base}", f"--dbname={libpq(server)}")
+                deliver(store, key, [progress(step, NOON + step) for step in range(50)])
+                at_the_point = "SELECT pg_create_restore_point('before')"
+                store.write(lambda conn: conn.exec_driver_sql(at_the_point).all())
+                deliver(store, key, [progress(step, NOON + step) for step in range(50, 80)])
+                store.write(lambda conn: conn.exec_driver_sql("SELECT pg_switch_wal()").all())
+                wait_for(lambda: len(list(archive.glob("0*"))) > 1)
+
+        (base / "recovery.signal").touch()
+        recovering = (
+            f"restore_command=cp {archive}/%f %p",
+            "recovery_target_name=before",
+            "recovery_target_action=promote",
+        )
+        with postgres.server(programs, *recovering, data=base) as server:
+            url = make_url(server).set(database=name).render_as_string(hide_password=False)
+            store = wait_for(lambda: promoted(url))
+            with closing(store), store.reading() as conn:
+                counted = conn.scalar(select(func.count()).where(event.c.job == "busy"))
+                assert counted == 50
+                assert faults(store) == []
+
+
+def promoted(url: str) -> Store | None:
+    """Open the store once it can be written again."""
+    store = open_store(url)
+    with store.reading() as conn:
+        is_recovering = conn.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one()
+    if is_recovering:
+        store.close()
+        return None
+    return store
 
 
 def run(program: Path, *arguments: str) -> None:
