@@ -139,7 +139,7 @@ def test_a_cursor_of_another_list_is_refused(service: Service, regression_ids: l
 
 
 def test_lapsed_regressions_are_listed_only_on_request(service: Service, project_id: int) -> None:
-    for hour, findings in enumerate(([LATER], [])):
+    for hour, findings in enumerate(([LATER], [], [])):
         searched(service.store, project_id, NOON + hour * HOUR_US, *findings)
     assert listed(service) == []
     assert [row["state"] for row in listed(service, state="inactive")] == ["inactive"]
