@@ -140,7 +140,8 @@ def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
 ) -> None:
     run(store, project_id, 0, COMPILE)
     run(store, project_id, 1)
-    run(store, project_id, 2, COMPILE)
+    run(store, project_id, 2)
+    run(store, project_id, 3, COMPILE)
 
     assert [regression.standing.state for regression in listed(store, [project_id])] == [
         State.PENDING,
