@@ -23,6 +23,7 @@ from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, produc
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
+from ett_service.api.reads import Reads
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
     corrections,
@@ -113,7 +114,7 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access)],
+        middleware=[Middleware(Access), Middleware(Reads)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from ett_service.api.answers import Words
 from ett_service.api.problems import Problem, ProblemKind, fault_members
+from ett_service.api.reads import Read, ReadTicket
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import GROUPS
 from ett_service.fleet import scope as scopes
@@ -61,8 +62,8 @@ def _state(request: Request) -> AppState:
 State = Annotated[AppState, Depends(_state)]
 
 
-def _reader(state: State) -> Iterator[Connection]:
-    with state.store.reading() as conn:
+def _reader(state: State, read: ReadTicket) -> Iterator[Connection]:
+    with state.store.reading() as conn, read.interruptible(conn):
         yield conn
 
 
@@ -149,6 +150,15 @@ ListingKey = Annotated[Key, Depends(_listing_key)]
 WritingKey = Annotated[Key, Depends(_Writing("write"))]
 AdminKey = Annotated[Key, Depends(_Writing("admin"))]
 CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
+
+
+def _reading(key: ReadingKey, read: ReadTicket) -> Read:
+    read.project = key.project
+    return read
+
+
+Reading = Annotated[Read, Depends(_reading)]
+"""Says how large an answer may become, before it is read, and whether it is still waited for."""
 
 
 def _project(description: str) -> Any:

@@ -53,6 +53,7 @@ class ProblemKind(Enum):
     TOO_LARGE = 413, "too-large", "The request is too large"
     UNSUPPORTED_MEDIA = 415, "unsupported-media", "The media type or encoding is not supported"
     VALIDATION_FAILED = 422, "validation-failed", "The request is not valid"
+    TOO_MANY_READS = 429, "too-many-reads", "Too much is read at once"
     INTERNAL = 500, "internal", "The service failed"
     STORAGE_UNAVAILABLE = 503, "storage-unavailable", "The database cannot be reached"
 
