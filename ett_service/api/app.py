@@ -153,6 +153,12 @@ FIRST_PROJECT = "default"
 
 _GRACE_S = 10
 
+_SILENT_MS = 60_000
+
+_TURN_S = 0.0005
+"""So long a thread computes while others wait; with Python's 5 ms a large read delayed each batch
+by 5 ms at every one of its hand-overs."""
+
 
 def serve(
     settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
@@ -183,6 +189,7 @@ def serve(
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
+        sys.setswitchinterval(_TURN_S)
         _Server(config, state).run(sockets=[listener])
 
 
@@ -214,7 +221,11 @@ def _exit(_signal: int, _frame: object) -> None:
 
 def _listening(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections inherit it. The system drops those whose client takes nothing of what is left.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
+    return listener
 
 
 def _log_sign_in(state: AppState, address: str) -> None:

@@ -50,6 +50,12 @@ class Server:
         self.key = self.key or wait_for(process.first_line, lambda: process.err)
 
     @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """What it has logged since it was started last."""
         assert self._process is not None

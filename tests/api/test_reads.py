@@ -1,0 +1,191 @@
+"""Large reads: what they hold, how many run at once, and that no others wait for them."""
+
+import asyncio
+import socket
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
+
+from ett_service.api.packed import Packed
+from ett_service.api.reads import Read, ReadBudget, Reads
+from tests.builders.servers.ett import Server, serving_new
+from tests.builders.servers.waiting import wait_for
+
+SERIES = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2024-06-01T00:00:00Z"
+LONG = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2025-02-20T06:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on a job of 9,990 hours, each of which is a point of the fleet's series."""
+    with serving_new(tmp_path_factory.mktemp("reads")) as server:
+        _train_for_long(server)
+        yield server
+
+
+def _train_for_long(server: Server) -> None:
+    span = {"type": "span", "job": "long", "phase": "train_loop"}
+    bounds = {"start": "2024-01-01T00:00:00Z", "at": "2025-02-20T06:00:00Z"}
+    assert server.send([{**span, **bounds}], history=True).status == 200
+    server.reaches("/v1/jobs/long", lambda job: job["e2e_seconds"] > 0)
+
+
+def _status(server: Server, path: str) -> int:
+    connection = HTTPConnection(urlsplit(server.url).netloc, timeout=120)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {server.key}"})
+    answer = connection.getresponse()
+    while answer.read(1 << 20):
+        pass
+    connection.close()
+    return answer.status
+
+
+def _resident_mib(server: Server) -> float:
+    pages = int(Path(f"/proc/{server.pid}/statm").read_text("ascii").split()[1])
+    return pages * 4096 / (1 << 20)
+
+
+def _median_of_posts(server: Server, number: int) -> float:
+    took = []
+    for each in range(number):
+        began = time.perf_counter()
+        event = {"type": "heartbeat", "job": "short", "at": "2026-03-01T12:00:00Z"}
+        assert server.send([{**event, "rank": each}]).status == 200
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+@pytest.mark.parametrize(
+    ("readers", "path"), [(6, SERIES), pytest.param(48, LONG, marks=pytest.mark.long)]
+)
+def test_many_large_reads_of_one_project_stall_no_other(
+    server: Server, readers: int, path: str
+) -> None:
+    other = server.project(f"other-{readers}")
+    alone = _median_of_posts(other, 20)
+    before = _resident_mib(server)
+    ended = Event()
+
+    def ask() -> list[int]:
+        statuses = []
+        while not ended.wait(0.05):
+            statuses.append(_status(server, path))
+        return statuses
+
+    with ThreadPoolExecutor(readers) as threads:
+        asked = [threads.submit(ask) for _ in range(readers)]
+        time.sleep(0.3)
+        beside = _median_of_posts(other, 20)
+        ended.set()
+        statuses = {status for each in asked for status in each.result()}
+
+    assert statuses == {200, 429}
+    assert beside < 8 * alone
+    assert _resident_mib(server) - before < 150
+
+
+def test_a_read_ends_when_its_client_has_gone(server: Server) -> None:
+    began = time.perf_counter()
+    assert _status(server, SERIES) == 200
+    whole = time.perf_counter() - began
+
+    for _ in range(12):
+        with _asking(server, SERIES):
+            pass
+    began = time.perf_counter()
+    wait_for(lambda: _status(server, SERIES) == 200)
+
+    assert time.perf_counter() - began < 4 * whole
+
+
+def test_an_answer_that_nobody_takes_is_given_up() -> None:
+    async def app(scope: Scope, _: Receive, send: Send) -> None:
+        read: Read = scope["state"]["read"]
+        read.take(100)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 1_000_000})
+        with pytest.raises(ClientDisconnect):
+            read.check()
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if len(sent) > 3:
+            await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        if sent:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    stopping = SimpleNamespace(stopping=Event())
+    scope = {"type": "http", "method": "GET", "state": {"app": stopping}}
+    asyncio.run(Reads(app, patience_s=0.05)(scope, receive, send))
+
+    assert len(sent) == 4
+    assert all(len(message.get("body", b"")) <= 1 << 16 for message in sent)
+
+
+def test_a_server_with_many_reads_ends_when_asked(tmp_path: Path) -> None:
+    with serving_new(tmp_path) as server, ExitStack() as clients:
+        _train_for_long(server)
+        for _ in range(6):
+            clients.enter_context(_asking(server, LONG))
+        began = time.perf_counter()
+        server.stop()
+        assert time.perf_counter() - began < 10
+
+
+@contextmanager
+def _asking(server: Server, path: str) -> Iterator[socket.socket]:
+    """Ask, and read nothing."""
+    host, port = urlsplit(server.url).netloc.split(":")
+    with socket.create_connection((host, int(port))) as client:
+        lines = (f"GET {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {server.key}", "", "")
+        client.sendall("\r\n".join(lines).encode())
+        time.sleep(0.05)
+        yield client
+
+
+def test_one_project_gets_half_of_what_may_be_read_at_once() -> None:
+    budget = ReadBudget(100, 50)
+
+    assert budget.take("a", 30)
+    assert not budget.take("a", 30)
+    assert budget.take("b", 50)
+    assert not budget.take("c", 30)
+    budget.give_back("b", 50)
+    assert budget.take("c", 30)
+
+
+def test_an_answer_larger_than_all_others_together_waits_for_them_alone() -> None:
+    budget = ReadBudget(100, 50)
+
+    assert budget.take("a", 1000)
+    assert not budget.take("b", 1)
+    budget.give_back("a", 1000)
+    assert budget.take("b", 1)
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [5], [70_000, 0, 1], [1 << 20] * 3])
+def test_a_packed_answer_comes_out_as_it_went_in(sizes: list[int]) -> None:
+    pieces = [bytes(each % 251 for each in range(size)) for size in sizes]
+    response = Packed(pieces).response("text/plain", {})
+
+    async def body() -> bytes:
+        return b"".join([bytes(piece) async for piece in response.body_iterator])
+
+    assert asyncio.run(body()) == b"".join(pieces)
+    assert response.headers["content-length"] == str(sum(sizes))
