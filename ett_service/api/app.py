@@ -120,8 +120,9 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         redoc_url=None,
         redirect_slashes=False,
     )
-    add_handlers(app)
-    for router in (*ROUTERS, *pages):
+    routers = (*ROUTERS, *pages)
+    add_handlers(app, routers)
+    for router in routers:
         app.include_router(router)
     return app
 
