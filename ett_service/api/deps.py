@@ -16,7 +16,14 @@ from ett_service.api.reads import Read, ReadTicket
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import GROUPS
 from ett_service.fleet import scope as scopes
-from ett_service.fleet.scope import STEPS, Exclusions, Scope, Window
+from ett_service.fleet.scope import (
+    MOST_CHARACTERS,
+    MOST_CONDITIONS,
+    STEPS,
+    Exclusions,
+    Scope,
+    Window,
+)
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
@@ -229,8 +236,31 @@ def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-
 Job = Annotated[str, Depends(_job)]
 
 
+_DIMENSION = f"(?:{'|'.join(GROUPS)})"
+_NONE_TWICE = r"(?!(?:.*,)?([a-z_]+),(?:.*,)?\1(?:,|$))"
+
+Condition = Annotated[
+    str,
+    WithJsonSchema(
+        {"type": "string", "pattern": rf"^{_DIMENSION}:[^\x00]{{0,{MOST_CHARACTERS}}}$"}
+    ),
+]
+"""`DIMENSION:VALUE`, read by ``scope.where``."""
+
+AT_MOST = {"maxItems": MOST_CONDITIONS}
+
 GroupBy = Annotated[
-    str | None,
+    Annotated[
+        str,
+        WithJsonSchema(
+            {
+                "type": "string",
+                "maxLength": 200,
+                "pattern": f"^{_NONE_TWICE}(?:{_DIMENSION}(?:,{_DIMENSION})*)?$",
+            }
+        ),
+    ]
+    | None,
     Query(
         description=f"Dimensions, separated by commas: {', '.join(GROUPS)}.",
         max_length=200,
@@ -245,8 +275,9 @@ class ScopeQuery:
 
     project: ProjectName = None
     where: Annotated[
-        tuple[str, ...],
+        tuple[Condition, ...],
         Query(
+            json_schema_extra=AT_MOST,
             description="`DIMENSION:VALUE`, split at the first colon; empty for unknown. Several "
             "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["team:pretraining"]],

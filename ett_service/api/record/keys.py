@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -29,15 +29,30 @@ router = APIRouter(
 KeyScope = Annotated[str, Words(keys.SCOPES)]
 
 
+_Name = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": keys.NAME_LENGTH,
+            "pattern": r"^[^/\x00-\x1f\x7f-\xa0\xad]*$",
+        }
+    ),
+]
+
+
 class KeyRequest(RequestBody):
     """The key to create."""
 
     model_config = ConfigDict(strict=True)
 
-    project: str = Field(
+    project: _Name = Field(
         description="1 to 100 printable characters, no `/`. A new project is created."
     )
-    name: str = Field(description="What the key is for; 1 to 100 printable characters, no `/`.")
+    name: _Name = Field(
+        description="What the key is for; 1 to 100 printable characters, no `/`.",
+    )
     scopes: list[KeyScope] = Field(min_length=1, max_length=len(keys.SCOPES))
 
 

@@ -28,7 +28,7 @@ PREFIX_LENGTH = 12
 """The first so many characters of a key name it, and are no secret."""
 
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_NAME_LENGTH = 100
+NAME_LENGTH = 100
 
 
 class BadKey(EttError):
@@ -73,7 +73,7 @@ def create_key(
     if unknown or not scopes:
         raise BadKey(f"Unknown scope: {', '.join(unknown) or 'none'}.", f"The scopes are {SCOPES}.")
     for text in (project, name):
-        if not 0 < len(text) <= _NAME_LENGTH or not text.isprintable() or "/" in text:
+        if not 0 < len(text) <= NAME_LENGTH or not text.isprintable() or "/" in text:
             raise BadKey("A name has 1 to 100 printable characters and no slash.")
     key = new_key_text()
     conn.execute(
