@@ -159,7 +159,7 @@ AdminKey = Annotated[Key, Depends(_Writing("admin"))]
 CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
 
 
-def _reading(key: ReadingKey, read: ReadTicket) -> Read:
+async def _reading(key: ReadingKey, read: ReadTicket) -> Read:
     read.project = key.project
     return read
 

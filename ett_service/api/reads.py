@@ -217,7 +217,7 @@ class _Paced:
             self._read.abandon()
 
 
-def _read(request: Request) -> Read:
+async def _read(request: Request) -> Read:  # a plain function would take a thread
     read: Read = request.state.read
     return read
 
