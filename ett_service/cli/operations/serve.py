@@ -16,12 +16,13 @@ from ett_service.core.errors import EttError
 from ett_service.logs import catch_all, configure
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import open_store
+from ett_service.worker.ledgers import Worker
 
 log = logging.getLogger(__name__)
 
 _STOP = {signal.SIGINT, signal.SIGTERM}
 
-_LOOK_S, _FRESH_S, _FOREVER_S = 10.0, 60.0, 86_400.0
+_LOOK_S, _FRESH_S = 10.0, 60.0
 
 _LONGEST_STEP_S = 600.0
 """A step that takes longer hangs. One that fails, as without a database, is over at once."""
@@ -60,15 +61,24 @@ def _work(args: Namespace) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         running.start()
         log.info("The worker is running; Ctrl-C stops it.", extra={"event": "working"})
-        while signal.sigtimedwait(_STOP, _LOOK_S if args.alive else _FOREVER_S) is None:
-            if args.alive and running.works(_LONGEST_STEP_S):
-                args.alive.touch()
+        _wait(running, args.alive)
         running.stop()
+
+
+def _wait(running: Worker, file: Path | None) -> None:
+    """Wait for the signal to stop."""
+    if file is None:
+        signal.sigwait(_STOP)
+        return
+    file.touch()
+    while signal.sigtimedwait(_STOP, _LOOK_S) is None:
+        if running.works(_LONGEST_STEP_S):
+            file.touch()
 
 
 def _check(file: Path | None) -> None:
     if file is None:
-        raise Failure("--check needs --alive FILE", "", Exit.USAGE)
+        raise Failure("--check needs --alive FILE")
     try:
         age_s = time.time() - file.stat().st_mtime
     except FileNotFoundError:

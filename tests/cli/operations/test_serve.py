@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from httpx2 import Client
 from ett_service.cli.main import main
 from ett_service.client.sending.transport import request
 from tests.builders.servers.ett import Server, address
-from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.processes import Running, bare_environment, run
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.cli.conftest import story
 
@@ -103,3 +104,15 @@ def test_a_worker_beside_a_server_computes_its_ledgers(
         assert request("GET", f"{url}/v1/jobs/llm-7b", key).status == 404
         with _running("worker", **variables):
             wait_for(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)
+
+
+def test_a_worker_that_stands_still_is_told_from_one_that_works(tmp_path: Path) -> None:
+    environment = bare_environment() | {"ETT_DATABASE_URL": f"sqlite:///{tmp_path / 'ett.db'}"}
+    check = ("worker", "--alive", str(tmp_path / "alive"), "--check")
+    assert run("migrate", environment=environment).returncode == 0
+    assert run(*check, environment=environment).returncode == 1
+    worker = Running("worker", "--alive", str(tmp_path / "alive"), environment=environment)
+    wait_for(lambda: run(*check, environment=environment).returncode == 0)
+    assert worker.stop() == 0
+    os.utime(tmp_path / "alive", (0, 0))
+    assert run(*check, environment=environment).returncode == 1
