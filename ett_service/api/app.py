@@ -232,7 +232,7 @@ def _listening(settings: Settings) -> socket.socket:
 def _log_sign_in(state: AppState, address: str) -> None:
     """Log a link that signs in whoever can read this log, once and on this machine alone."""
     with state.store.reading() as conn:
-        standing = [key for key in list_keys(conn) if key.revoked_at is None]
+        standing = [key for key in list_keys(conn) if key.stands(state.now_us())]
     if standing:
         owner = max(standing, key=lambda key: len(key.scopes))  # of several the oldest
         ticket = state.sessions.ticket(owner.prefix)

@@ -24,7 +24,7 @@ from ett_service.fleet.scope import (
     Scope,
     Window,
 )
-from ett_service.ingest.refusals import Fault
+from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, find_key
@@ -34,10 +34,12 @@ _NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
 
 
-def _instant(value: str | None) -> int | None:
+def _instant(value: object) -> int | None:
     if value is None:
         return None
     try:
+        if not isinstance(value, str):
+            raise Fault(Code.BAD_TIMESTAMP)  # noqa: TRY301 -- as of a text
         return parse_day_or_instant(value)
     except Fault as fault:
         raise PydanticCustomError(
@@ -98,13 +100,15 @@ def key_of(request: Request, conn: Connection) -> Key:
     """Find the key that the request names, or that of the page's reader who asks through it.
 
     Raises:
-        Problem: 401, alike for a missing, mistyped, unknown and revoked key.
+        Problem: 401, alike for a missing, mistyped, unknown, revoked and expired key.
     """
     reader: Key | None = getattr(request.state, "reader", None)
     if reader is not None:
         return reader
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    key = find_key(conn, text.strip()) if scheme.lower() == "bearer" else None
+    state: AppState = request.state.app
+    is_bearer = scheme.lower() == "bearer"
+    key = find_key(conn, text.strip(), state.now_us()) if is_bearer else None
     if key is None:
         raise Problem(
             ProblemKind.UNAUTHORIZED,

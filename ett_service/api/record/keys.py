@@ -16,7 +16,7 @@ from ett_service.api.bodies import (
     listed,
     read_model,
 )
-from ett_service.api.deps import AdminKey, ListingKey, Reader, State, only_declared_parameters
+from ett_service.api.deps import AdminKey, At, ListingKey, Reader, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
 from ett_service.storage.record import keys
@@ -54,6 +54,7 @@ class KeyRequest(RequestBody):
         description="What the key is for; 1 to 100 printable characters, no `/`.",
     )
     scopes: list[KeyScope] = Field(min_length=1, max_length=len(keys.SCOPES))
+    expires_at: At = Field(default=None, description="From then on it is refused; null: never.")
 
 
 class KeyAnswer(Answer):
@@ -65,6 +66,7 @@ class KeyAnswer(Answer):
     scopes: Annotated[list[KeyScope], BeforeValidator(sorted)]
     created_at: Instant
     revoked_at: Instant | None
+    expires_at: Instant | None = Field(description="Null: never.")
 
 
 class MadeKey(KeyAnswer):
@@ -123,7 +125,12 @@ def _create(state: AppState, body: KeyRequest) -> MadeKey:
 
     def create(conn: Connection) -> str:
         return keys.create_key(
-            conn, project=body.project, name=body.name, scopes=body.scopes, now_us=now_us
+            conn,
+            project=body.project,
+            name=body.name,
+            scopes=body.scopes,
+            now_us=now_us,
+            expires_us=body.expires_at,
         )
 
     try:
