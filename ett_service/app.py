@@ -6,9 +6,8 @@ It reads no clock: entry points hand theirs in.
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
-from ipaddress import ip_address
 
-from ett_service.api.state import AppState, Notifications
+from ett_service.api.state import AppState, Notifications, is_loopback
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.state import StateRules
@@ -56,7 +55,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
     A SQLite file that is not there yet is made.
     """
     _make_file(settings.database_url)
-    with closing(open_store(settings.database_url)) as store:
+    with closing(open_store(settings.database_url, settings.min_free_bytes)) as store:
         inner = worker(settings, store, now_us) if settings.embedded_worker else None
         state = AppState(
             store=store,
@@ -64,7 +63,8 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             limits=_limits(settings),
             worker=inner,
             version=version("ett-service"),
-            open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            open_metrics=settings.open_metrics,
+            local_metrics=is_loopback(settings.host),
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
             economy=settings.economy,
@@ -179,12 +179,3 @@ def _make_file(url: str) -> None:
     address = migrate.address(url)
     if address.get_backend_name() == "sqlite" and not sqlite.path_of(address).exists():
         migrate.migrate(url)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

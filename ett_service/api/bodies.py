@@ -251,12 +251,21 @@ def listed_in_pieces(
     The rows are the last member of *answer*, where they are missing. Before each piece *check* may
     end the reading by an error.
     """
-    checked = (check() or piece for piece in pieces)
+    checked = _checked(pieces, check)
     if form == "json":
         return Packed(_json_list(answer, checked)).response("application/json", {})
     write, media = _FILES[form]
     rows = ([row.model_dump(mode="json", by_alias=True) for row in piece] for piece in checked)
     return Packed(write(columns_of(of), rows)).response(media, _attached(name, form))
+
+
+P = TypeVar("P")
+
+
+def _checked(pieces: Iterable[P], check: Callable[[], None]) -> Iterator[P]:
+    for piece in pieces:
+        check()
+        yield piece
 
 
 def _json_list(answer: BaseModel, pieces: Iterable[Sequence[BaseModel]]) -> Iterator[bytes]:

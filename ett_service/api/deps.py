@@ -156,9 +156,15 @@ class _Writing:
             return require(key_of(request, conn), *self._scopes)
 
 
+def _sending_key(key: Annotated[Key, Depends(_Writing("write"))], state: State) -> Key:
+    state.store.require_room()
+    return key
+
+
 ReadingKey = Annotated[Key, Depends(_reading_key)]
 ListingKey = Annotated[Key, Depends(_listing_key)]
-WritingKey = Annotated[Key, Depends(_Writing("write"))]
+WritingKey = Annotated[Key, Depends(_sending_key)]
+"""Raises StorageUnavailable, too, where there is no room for what is sent."""
 AdminKey = Annotated[Key, Depends(_Writing("admin"))]
 CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
 

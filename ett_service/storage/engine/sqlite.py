@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
+from typing_extensions import override
 
 from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, translate, translated
 
@@ -58,7 +59,12 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 
 def writing_engine(path: Path) -> Engine:
-    """Return an engine with one connection, whose transactions begin as writers."""
+    """Return an engine with one connection, whose transactions begin as writers.
+
+    A new file is its owner's alone, and so are the log and the index that SQLite puts beside it.
+    """
+    with suppress(OSError):  # SQLite says what is wrong with the place
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     return _engine(path, _WRITER, "BEGIN IMMEDIATE", poolclass=StaticPool)
 
 
@@ -69,6 +75,8 @@ class SqliteReaders:
 
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
+        self._path = path
+        self._file = _identity(path)
         self._readers = _engine(
             path, _READER, "BEGIN", pool_size=_READERS, max_overflow=0, pool_timeout=10
         )
@@ -76,8 +84,17 @@ class SqliteReaders:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection that cannot write and sees one state throughout."""
+        self._require_file()
         with translated(), self._readers.connect() as conn:
             yield conn
+
+    def require_room(self) -> None:
+        """Take any amount of facts: nothing is written here."""
+
+    def _require_file(self) -> None:
+        """Refuse to work on a file that nobody can find any more: what it takes would be lost."""
+        if _identity(self._path) != self._file:
+            raise StorageUnavailable(f"{self._path} was deleted or replaced. Restart the service.")
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -125,8 +142,9 @@ class SqliteStore(SqliteReaders):
     store's own thread commits for all others.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, least_free: int = 0) -> None:
         super().__init__(path)
+        self._least_free = least_free
         self._lock_file = _lock(path)
         try:
             with translated():
@@ -161,6 +179,27 @@ class SqliteStore(SqliteReaders):
         self._submitted.put(True)
         return task.future
 
+    @override
+    def require_room(self) -> None:
+        """Refuse new facts while little of the disk is free: what is left is for everything else.
+
+        Raises:
+            StorageUnavailable: There is less than the least, or the disk takes no writes.
+        """
+        try:
+            disk = os.statvfs(self._path.parent)
+        except OSError as error:
+            raise StorageUnavailable(f"The disk of the database: {error.strerror}.") from error
+        if disk.f_flag & os.ST_RDONLY:
+            raise StorageUnavailable("The disk of the database is read-only.")
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._least_free:
+            raise StorageUnavailable(
+                f"The disk of the database has {free >> 20} MiB free, of at least "
+                f"{self._least_free >> 20}."
+            )
+
+    @override
     def close(self) -> None:
         """Finish what was submitted, then let go of the connections and the lock."""
         with self._queueing:
@@ -208,11 +247,13 @@ class SqliteStore(SqliteReaders):
 
     def _commit(self, group: list[_Task[Any]]) -> None:
         try:
+            self._require_file()
             with self._writer.begin():
                 if len(group) == 1:
                     group[0].run(self._writer)
                 else:
                     self._run_apart(group)
+            self._require_file()
         except Exception as error:  # noqa: BLE001 - the callers get it
             for task in group:
                 task.fail(error)
@@ -232,6 +273,15 @@ class SqliteStore(SqliteReaders):
             if not connection.in_transaction:
                 # A full disk, among others, makes SQLite roll back by itself, all of the group.
                 raise StorageUnavailable("The database aborted the transaction.")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from any other that is put in its place."""
+    try:
+        file = path.stat()
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino
 
 
 def _lock(path: Path) -> int:

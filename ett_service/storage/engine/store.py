@@ -41,9 +41,14 @@ class Store(Readable, Protocol):
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Do the same without waiting."""
 
+    def require_room(self) -> None:
+        """Raise ``StorageUnavailable`` where the disk has no room for more facts."""
 
-def open_store(url: str) -> Store:
+
+def open_store(url: str, least_free: int = 0) -> Store:
     """Open the store at *url* for reading and writing.
+
+    While less than *least_free* bytes are free beside a SQLite file, it has no room for more facts.
 
     Raises ``WrongStore`` if there is none or its schema is not the current one, ``StoreInUse`` if
     another process writes the file, ``StorageUnavailable`` if the server does not answer.
@@ -51,7 +56,7 @@ def open_store(url: str) -> Store:
     address = migrate.address(url)
     store: Store
     if address.get_backend_name() == "sqlite":
-        store = sqlite.SqliteStore(_existing(address))
+        store = sqlite.SqliteStore(_existing(address), least_free)
     else:
         store = postgresql.PostgresqlStore(address)
     return _checked(store)

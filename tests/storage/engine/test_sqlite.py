@@ -1,11 +1,13 @@
 """What only SQLite needs: one writer, groups, and a disk that it can fill."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,51 @@ def test_a_missing_file_is_not_made_by_opening_it(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path / 'none.db'}")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(
+    own_store: Store, *, replaced: bool
+) -> None:
+    file = Path(own_store.url.removeprefix("sqlite:///"))
+    create = partial(create_project, name="first", now_us=NOON)
+    own_store.write(create)
+    if replaced:
+        shutil.copy(file, file.with_suffix(".copy"))
+    file.unlink()
+    if replaced:
+        file.with_suffix(".copy").rename(file)
+
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        own_store.write(partial(create_project, name="second", now_us=NOON))
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"), own_store.reading():
+        pass
+
+
+def test_a_file_that_goes_during_a_write_is_not_acknowledged(own_store: Store) -> None:
+    file = Path(own_store.url.removeprefix("sqlite:///"))
+
+    def work(conn: Connection) -> int:
+        file.unlink()
+        return create_project(conn, "late", NOON)
+
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        own_store.write(work)
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    migrate(url)
+    with closing(open_store(url)) as store:
+        store.write(partial(create_project, name="first", now_us=NOON))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_there_is_room_while_the_least_is_free(database_url: str) -> None:
+    with closing(open_store(database_url, least_free=1)) as store:
+        store.require_room()
+    with closing(open_store(database_url, least_free=1 << 62)) as store:
+        with pytest.raises(StorageUnavailable, match="MiB free"):
+            store.require_room()
+        store.write(partial(create_project, name="corrected", now_us=NOON))
