@@ -188,6 +188,7 @@ def test_elsewhere_the_page_needs_a_key(state: AppState) -> None:
 def test_on_loopback_only_this_machine_itself_needs_no_key(
     state: AppState, client: str, headers: dict[str, str], status: int
 ) -> None:
-    served = create_app(partial(nullcontext, replace(state, local_metrics=True)))
+    local = replace(state, local_metrics=True)
+    served = create_app(lambda: nullcontext(local))
     with TestClient(served, base_url="http://127.0.0.1:8080", client=(client, 5)) as browser:
         assert browser.get("/metrics", headers=headers).status_code == status
