@@ -17,7 +17,6 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from ett_service.api.packed import Packed
 from ett_service.api.reads import Read, ReadBudget, Reads
 from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.waiting import wait_for
@@ -177,17 +176,3 @@ def test_an_answer_larger_than_all_others_together_waits_for_them_alone() -> Non
     assert not budget.take("b", 1)
     budget.give_back("a", 1000)
     assert budget.take("b", 1)
-
-
-@pytest.mark.parametrize("sizes", [[], [0], [5], [70_000, 0, 1], [1 << 20] * 3])
-def test_a_packed_answer_comes_out_as_it_went_in(sizes: list[int]) -> None:
-    pieces = [bytes(each % 251 for each in range(size)) for size in sizes]
-    response = Packed(pieces).response("text/plain", {})
-
-    async def body() -> bytes:
-        return b"".join(
-            [piece async for piece in response.body_iterator if isinstance(piece, bytes)]
-        )
-
-    assert asyncio.run(body()) == b"".join(pieces)
-    assert response.headers["content-length"] == str(sum(sizes))
