@@ -6,6 +6,7 @@ It reads no clock: entry points hand theirs in.
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 from ett_service.api.state import AppState, Notifications, is_loopback
 from ett_service.core.dimensions import DIMENSIONS
@@ -34,8 +35,10 @@ Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
 
 
-def serve(settings: Settings, now_us: Clock) -> None:
+def serve(settings: Settings, now_us: Clock, first_key: Path | None = None) -> None:
     """Serve the API until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
+
+    The first key of a new SQLite file is written to the file *first_key*, or else printed.
 
     Raises:
         EttError: The database cannot be opened.
@@ -45,7 +48,7 @@ def serve(settings: Settings, now_us: Clock) -> None:
     from ett_service.api.app import serve  # noqa: PLC0415
     from ett_service.pages.site import ROUTERS  # noqa: PLC0415
 
-    serve(settings, application(settings, now_us), ROUTERS)
+    serve(settings, application(settings, now_us), ROUTERS, first_key)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from pkgutil import iter_modules
 from types import FrameType
 from typing import TypedDict
@@ -162,11 +163,15 @@ by 5 ms at every one of its hand-overs."""
 
 
 def serve(
-    settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
+    settings: Settings,
+    opened: AbstractContextManager[AppState],
+    pages: Collection[APIRouter] = (),
+    first_key: Path | None = None,
 ) -> None:
-    """Serve what is *opened* until SIGINT or SIGTERM; the first key of a new file is printed.
+    """Serve what is *opened* until SIGINT or SIGTERM.
 
-    On loopback the log has a link that signs in once.
+    The first key of a new SQLite file is written to the file *first_key*, or else printed. On
+    loopback the log has a link that signs in once.
 
     Raises:
         EttError: The database cannot be opened.
@@ -186,7 +191,7 @@ def serve(
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
-        _print_first_key(state.store, state.now_us())
+        _hand_out_first_key(state.store, state.now_us(), first_key)
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
@@ -240,8 +245,8 @@ def _log_sign_in(state: AppState, address: str) -> None:
         log.info("Open %s/sign-in?ticket=%s in a browser, once.", address, ticket, extra=extra)
 
 
-def _print_first_key(store: Store, at_us: int) -> None:
-    """Print a key of every scope, if this embedded database has no key yet."""
+def _hand_out_first_key(store: Store, at_us: int, file: Path | None) -> None:
+    """Make a key of every scope, if this embedded database has no key yet."""
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
@@ -252,6 +257,11 @@ def _print_first_key(store: Store, at_us: int) -> None:
             conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
         )
     )
+    if file is not None:
+        file.touch(0o600)
+        file.write_text(key + "\n", "ascii")
+        log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
+        return
     log.info("Standard output shows the first key, only this once. It has every scope.")
     sys.stdout.write(key + "\n")
     sys.stdout.flush()

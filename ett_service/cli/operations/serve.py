@@ -31,13 +31,19 @@ _LONGEST_STEP_S = 600.0
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (ETT_HOST)")
     parser.add_argument("--port", help="port to listen on, 0 for a free one (ETT_PORT)")
+    parser.add_argument(
+        "--first-key",
+        type=Path,
+        metavar="FILE",
+        help="write the first key of a new SQLite file there, not to standard output",
+    )
 
 
 def _serve(args: Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
     settings = loaded(args, {"ETT_HOST": args.host, "ETT_PORT": args.port}).settings
     with _logging(settings):
-        serve(settings, now_us)
+        serve(settings, now_us, args.first_key)
 
 
 def _worker_options(parser: ArgumentParser) -> None:

@@ -29,6 +29,19 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
     assert keys[1] == ""
 
 
+def test_the_first_key_goes_into_a_file_of_its_owner_where_one_is_named(tmp_path: Path) -> None:
+    file, environment = tmp_path / "first", bare_environment()
+    command = ("serve", "--port", "0", "--first-key", str(file))
+    process = Running(*command, folder=tmp_path, environment=environment)
+    url = address(process)
+    key = wait_for(lambda: file.exists() and file.read_text().strip())
+    assert request("GET", f"{url}/v1/jobs", key).status == 200
+    assert process.stop() == 0
+    assert process.out == ""
+    assert key not in process.err
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def _link(process: Running) -> str:
     (link,) = wait_for(lambda: re.findall(r"Open (http://\S+) in", process.err))
     return str(link)
