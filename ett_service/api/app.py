@@ -179,7 +179,8 @@ def serve(
     """
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
-    signal.signal(signal.SIGTERM, _exit)
+    ending = _Ending()
+    signal.signal(signal.SIGTERM, ending)
     with closing(_listening(settings)) as listener, opened as state:
         config = uvicorn.Config(
             create_app(lambda: nullcontext(state), pages),
@@ -196,7 +197,8 @@ def serve(
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
         sys.setswitchinterval(_TURN_S)
-        _Server(config, state).run(sockets=[listener])
+        if not ending.asked:
+            _Server(config, state).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -221,8 +223,16 @@ def settle() -> None:
     gc.freeze()
 
 
-def _exit(_signal: int, _frame: object) -> None:
-    raise SystemExit(0)
+class _Ending:
+    """Ends the process while it starts."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, _signal: int, _frame: object) -> None:
+        # A callback of the garbage collector, if one runs just then, swallows what is raised.
+        self.asked = True
+        raise SystemExit(0)
 
 
 def _listening(settings: Settings) -> socket.socket:

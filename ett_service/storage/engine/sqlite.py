@@ -42,6 +42,9 @@ _READER = (*_EVERY_CONNECTION, "PRAGMA wal_autocheckpoint = 0", "PRAGMA query_on
 _GROUP = 128
 _READERS = 48
 
+_RESERVE = 1 << 20
+"""Bytes beside the file that are given up to open it on a full disk."""
+
 
 def path_of(address: URL) -> Path:
     """Return the file that *address* names."""
@@ -147,8 +150,7 @@ class SqliteStore(SqliteReaders):
         self._least_free = least_free
         self._lock_file = _lock(path)
         try:
-            with translated():
-                self._writer = writing_engine(path).connect()
+            self._writer = _writer_with_reserve(path)
         except BaseException:  # raised again: nobody else could unlock the file
             os.close(self._lock_file)
             raise
@@ -273,6 +275,49 @@ class SqliteStore(SqliteReaders):
             if not connection.in_transaction:
                 # A full disk, among others, makes SQLite roll back by itself, all of the group.
                 raise StorageUnavailable("The database aborted the transaction.")
+
+
+def _writer_with_reserve(path: Path) -> Connection:
+    """Open the writing connection, on a disk that is full, too.
+
+    Its log and index need room even to be read, so some is kept for the next opening.
+    """
+    reserve = path.with_name(path.name + ".reserve")
+    try:
+        writer = _writer(path)
+    except StorageUnavailable:
+        if not reserve.exists():
+            raise
+        reserve.unlink()
+        return _writer(path)
+    _keep(reserve)
+    return writer
+
+
+def _writer(path: Path) -> Connection:
+    engine = writing_engine(path)
+    with translated():
+        writer = engine.connect()
+        try:
+            with writer.begin():  # takes the lock of writers, for which SQLite makes its files
+                pass
+        except BaseException:  # raised again: nobody else could close it
+            writer.close()
+            engine.dispose()
+            raise
+        return writer
+
+
+def _keep(reserve: Path) -> None:
+    if reserve.exists():
+        return
+    file = os.open(reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(file, 0, _RESERVE)
+    except OSError:  # there is no room to keep
+        reserve.unlink()
+    finally:
+        os.close(file)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

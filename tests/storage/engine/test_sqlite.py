@@ -274,3 +274,33 @@ def test_there_is_room_while_the_least_is_free(database_url: str) -> None:
         with pytest.raises(StorageUnavailable, match="MiB free"):
             store.require_room()
         store.write(partial(create_project, name="corrected", now_us=NOON))
+
+
+def test_a_full_disk_does_not_keep_a_service_from_starting_again() -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from ett_service.storage.engine.migrate import migrate
+        from ett_service.storage.engine.store import open_store
+        folder = Path(sys.argv[1])
+        url = f"sqlite:///{folder / 'ett.db'}"
+        migrate(url)
+        open_store(url).close()
+        try:
+            with (folder / "fill").open("wb", buffering=0) as fill:
+                while True:
+                    fill.write(bytes(4096))
+        except OSError:
+            pass
+        with open_store(url).reading() as conn:
+            print(conn.exec_driver_sql("SELECT count(*) FROM project").scalar_one())
+    """
+    mounted = 'd=$(mktemp -d) && mount -t tmpfs -o size=6m tmpfs "$d" && exec "$0" -c "$1" "$d"'
+    alone = ["unshare", "--mount", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("a file system of its own cannot be mounted here")
+    done = subprocess.run(
+        [*alone, "sh", "-c", mounted, sys.executable, code],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "0\n", done.stderr
