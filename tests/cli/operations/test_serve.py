@@ -34,7 +34,7 @@ def test_the_first_key_goes_into_a_file_of_its_owner_where_one_is_named(tmp_path
     command = ("serve", "--port", "0", "--first-key", str(file))
     process = Running(*command, folder=tmp_path, environment=environment)
     url = address(process)
-    key = wait_for(lambda: file.exists() and file.read_text().strip())
+    key: str = wait_for(lambda: file.read_text().strip() if file.exists() else "")
     assert request("GET", f"{url}/v1/jobs", key).status == 200
     assert process.stop() == 0
     assert process.out == ""
