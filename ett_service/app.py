@@ -6,10 +6,10 @@ It reads no clock: entry points hand theirs in.
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
-from ipaddress import ip_address
+from pathlib import Path
 
 from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
-from ett_service.api.state import AppState, Notifications
+from ett_service.api.state import AppState, Notifications, is_loopback
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
@@ -40,8 +40,10 @@ Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
 
 
-def serve(settings: Settings, now_us: Clock) -> None:
+def serve(settings: Settings, now_us: Clock, first_key: Path | None = None) -> None:
     """Serve the API until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
+
+    The first key of a new SQLite file is written to the file *first_key*, or else printed.
 
     Raises:
         EttError: The database cannot be opened.
@@ -51,7 +53,7 @@ def serve(settings: Settings, now_us: Clock) -> None:
     from ett_service.api.app import serve  # noqa: PLC0415
     from ett_service.pages.site import ROUTERS  # noqa: PLC0415
 
-    serve(settings, application(settings, now_us), ROUTERS)
+    serve(settings, application(settings, now_us), ROUTERS, first_key)
 
 
 @contextmanager
@@ -61,7 +63,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
     A SQLite file that is not there yet is made.
     """
     _make_file(settings.database_url)
-    with closing(open_store(settings.database_url)) as store:
+    with closing(open_store(settings.database_url, settings.min_free_bytes)) as store:
         inner = worker(settings, store, now_us) if settings.embedded_worker else None
         state = AppState(
             store=store,
@@ -69,7 +71,8 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             limits=_limits(settings),
             worker=inner,
             version=version("ett-service"),
-            open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            open_metrics=settings.open_metrics,
+            local_metrics=is_loopback(settings.host),
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
             capacities=_capacities(settings.overload),
@@ -222,12 +225,3 @@ def _make_file(url: str) -> None:
     address = migrate.address(url)
     if address.get_backend_name() == "sqlite" and not sqlite.path_of(address).exists():
         migrate.migrate(url)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

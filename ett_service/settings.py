@@ -200,6 +200,7 @@ class Settings(BaseModel):
     max_event_bytes: PositiveInt = 16 << 10
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
+    min_free_bytes: Annotated[int, Field(ge=0)] = 64 << 20  #: beside a SQLite file, to take events
     body_deadline_seconds: PositiveFloat = 30.0
     overload: OverloadTable = OverloadTable()
     cohorts_a_day: PositiveInt = 500  #: of a project, with rollups of their own

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, closing, nul
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from pkgutil import iter_modules
 from threading import Event
 from types import FrameType
@@ -28,6 +29,7 @@ from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
+from ett_service.api.reads import Reads
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
     corrections,
@@ -132,14 +134,15 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access), Middleware(Admitted)],
+        middleware=[Middleware(Access), Middleware(Admitted), Middleware(Reads)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    add_handlers(app)
-    for router in (*ROUTERS, *pages):
+    routers = (*ROUTERS, *pages)
+    add_handlers(app, routers)
+    for router in routers:
         app.include_router(router)
     return app
 
@@ -173,13 +176,23 @@ FIRST_PROJECT = "default"
 
 _GRACE_S = 10
 
+_SILENT_MS = 60_000
+
+_TURN_S = 0.0005
+"""So long a thread computes while others wait; with Python's 5 ms a large read delayed each batch
+by 5 ms at every one of its hand-overs."""
+
 
 def serve(
-    settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
+    settings: Settings,
+    opened: AbstractContextManager[AppState],
+    pages: Collection[APIRouter] = (),
+    first_key: Path | None = None,
 ) -> None:
-    """Serve what is *opened* until SIGINT or SIGTERM; the first key of a new file is printed.
+    """Serve what is *opened* until SIGINT or SIGTERM.
 
-    On loopback the log has a link that signs in once.
+    The first key of a new SQLite file is written to the file *first_key*, or else printed. On
+    loopback the log has a link that signs in once.
 
     Raises:
         EttError: The database cannot be opened.
@@ -205,10 +218,11 @@ def serve(
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
-        _print_first_key(state.store, state.now_us())
+        _hand_out_first_key(state.store, state.now_us(), first_key)
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
+        sys.setswitchinterval(_TURN_S)
         _Server(config, state, ended).run(sockets=[listener])
 
 
@@ -246,13 +260,17 @@ def _exit(ended: Event, _signal: int, _frame: object) -> None:
 
 def _listening(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections inherit it. The system drops those whose client takes nothing of what is left.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
+    return listener
 
 
 def _log_sign_in(state: AppState, address: str) -> None:
     """Log a link that signs in whoever can read this log, once and on this machine alone."""
     with state.store.reading() as conn:
-        standing = [key for key in list_keys(conn) if key.revoked_at is None]
+        standing = [key for key in list_keys(conn) if key.stands(state.now_us())]
     if standing:
         owner = max(standing, key=lambda key: len(key.scopes))  # of several the oldest
         ticket = state.sessions.ticket(owner.prefix)
@@ -260,8 +278,8 @@ def _log_sign_in(state: AppState, address: str) -> None:
         log.info("Open %s/sign-in?ticket=%s in a browser, once.", address, ticket, extra=extra)
 
 
-def _print_first_key(store: Store, at_us: int) -> None:
-    """Print a key of every scope, if this embedded database has no key yet."""
+def _hand_out_first_key(store: Store, at_us: int, file: Path | None) -> None:
+    """Make a key of every scope, if this embedded database has no key yet."""
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
@@ -272,6 +290,11 @@ def _print_first_key(store: Store, at_us: int) -> None:
             conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
         )
     )
+    if file is not None:
+        file.touch(0o600)
+        file.write_text(key + "\n", "ascii")
+        log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
+        return
     log.info("Standard output shows the first key, only this once. It has every scope.")
     sys.stdout.write(key + "\n")
     sys.stdout.flush()

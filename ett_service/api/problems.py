@@ -2,18 +2,20 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from ett_service.api.answers import add_headers
 from ett_service.fleet.scope import BadQuestion
@@ -155,8 +157,8 @@ def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Answer every error in *app* with a problem document."""
+def add_handlers(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Answer every error in *app*, which has *routers*, with a problem document."""
     expected = (
         Problem,
         BadQuestion,
@@ -169,6 +171,7 @@ def add_handlers(app: FastAPI) -> None:
     )
     for kind in expected:
         app.add_exception_handler(kind, _refuse)
+    app.add_exception_handler(405, partial(_refuse_method, routers))
     app.add_exception_handler(Exception, _fail)
 
 
@@ -236,6 +239,18 @@ def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         log.warning("%s", error, extra=_log_fields(request, "storage_unavailable"))
     return render(request, problem_of(error))
+
+
+def _refuse_method(routers: Sequence[APIRouter], request: Request, _: Exception) -> Response:
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    methods = {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    headers = {"Allow": ", ".join(sorted(methods))}
+    return render(request, Problem(ProblemKind.METHOD_NOT_ALLOWED, headers=headers))
 
 
 def _fail(request: Request, error: Exception) -> Response:

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261210_retention"
-down_revision = "20261130_findings"
+down_revision = "20261130_key_expiry"
 branch_labels = None
 depends_on = None
 

@@ -110,6 +110,7 @@ class FullForOnce:
         self._store, self._full = store, True
         self.dialect, self.url = store.dialect, store.url
         self.write, self.reading, self.close = store.write, store.reading, store.close
+        self.require_room = store.require_room
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         if not self._full:

@@ -9,15 +9,13 @@ from ett_service.api.answers import Answer, Instant
 from ett_service.api.bodies import OF_RECORD
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.api.jobs.timeline import RankAnswer, SlowestRankAnswer, StageAnswer
+from ett_service.api.jobs.timeline import JobEvents, RankAnswer, SlowestRankAnswer, StageAnswer
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.ledger.ranks import attempt_times, slowest_ranks
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.ledger.stages import attempt_spans, by_attempt, stage_times
 from ett_service.core.words import Outcome, Phase
 from ett_service.storage.record import events as stored_events
-from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.pruned import require_record
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -61,12 +59,11 @@ def read_attempt_timeline(
     number: Annotated[int, Path(ge=0, description="The attempt's number.")],
     conn: Reader,
     project_id: ProjectId,
+    events: JobEvents,
 ) -> AttemptTimelineAnswer:
     """Return the spans of an attempt, its time by phase and stage, and its ranks and hosts."""
     ledger = ledger_of(conn, project_id, job)
     attempt = _attempt(ledger, number)
-    require_record(conn, JobKey(project_id, job))
-    events = stored_events.events(conn, project_id, job)
     given = by_attempt(events, stored_events.offsets(conn, project_id, job))
     items = given[attempt.launch, attempt.attempt, attempt.cycle]
     spans = attempt_spans(attempt, items)

@@ -13,7 +13,15 @@ from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files
 from ett_service.api.columns import event_columns
-from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
+from ett_service.api.deps import (
+    Job,
+    ProjectId,
+    Reader,
+    Reading,
+    State,
+    WritingKey,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.api.record.large_bodies import large_body
 from ett_service.core.events import Event
@@ -32,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
 job_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
+
+_PAGE_BYTES = 8 << 20
 
 _INSTANTS = ("at", "start", "submitted_at")
 
@@ -131,20 +141,27 @@ def list_job_events(
     job: Job,
     conn: Reader,
     project_id: ProjectId,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    reading: Reading,
+    *,
+    limit: Annotated[
+        int, Query(ge=1, le=10_000, description="A page of large events ends before, at 8 MiB.")
+    ] = 1000,
     cursor: pagination.Cursor = None,
     form: FormatParameter = "json",
 ) -> EventPage | Response:
     """List a job's events in the order of their instants."""
     after = None if cursor is None else pagination.read(cursor, pagination.BY_TIME)
     require_record(conn, JobKey(project_id, job))
-    rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
+    reading.take(min(_PAGE_BYTES, limit << 10))
+    rows, more = listing.event_bodies(
+        conn, project_id, job, limit=limit, after=after, most_bytes=_PAGE_BYTES
+    )
     if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
-    shown, next_cursor = pagination.page(rows, limit, lambda row: (row.at_us, row.id))
+    next_cursor = pagination.write((rows[-1].at_us, rows[-1].id)) if more else None
     events = [
         {**wire_members(decode_body(row.type, row.body)), "received_at": rfc3339(row.received_us)}
-        for row in shown
+        for row in rows
     ]
     if form == "json":
         return EventPage(job=job, events=events, next_cursor=next_cursor)

@@ -9,7 +9,16 @@ from sqlalchemy import Connection
 from ett_service.api import pagination
 from ett_service.api.answers import Sources
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import At, ProjectIds, Reader, State, Text, only_declared_parameters
+from ett_service.api.deps import (
+    AT_MOST,
+    At,
+    Condition,
+    ProjectIds,
+    Reader,
+    State,
+    Text,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.answers import RegressionAnswer, RegressionPage, RegressionRow
 from ett_service.api.regressions.mutes import MuteAnswer
@@ -59,8 +68,9 @@ class RegressionQuery:
     metric: Annotated[Metric | None, Query()] = None
     phase: Text = None
     where: Annotated[
-        tuple[str, ...],
+        tuple[Condition, ...],
         Query(
+            json_schema_extra=AT_MOST,
             description="`DIMENSION:VALUE` of the cohort, split at the first colon. Several "
             "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["model:llm-70b"]],

@@ -3,7 +3,7 @@
 import shutil
 import sqlite3
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from ett_service.logs import redact
 from ett_service.storage import sizes
 from ett_service.storage.engine.store import open_for_reading
 from ett_service.storage.receivers.receivers import unwell as unwell_receivers
+from ett_service.storage.record.keys import Key, list_keys
 from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)
+_SOON_US = 14 * DAY_US
 _FULL = 64 << 20  #: bytes below which the next commits are in danger
 _NEARLY_FULL = 1 << 30
 _TABLES_NAMED = 4
@@ -53,11 +55,13 @@ def database(args: Namespace) -> Iterator[Finding]:
         with closing(open_for_reading(url)) as store, store.reading() as conn:
             days = settings.retention_days or SUGGESTED_DAYS
             measured = sizes.measure(conn, now_us(), days * DAY_US)
+            keys = list_keys(conn)
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
     else:
         yield Finding("database", Status.OK, f"{redact(url)} answers and has the latest schema")
         yield _room(measured, settings.retention_days)
+        yield from _expiring(keys, now_us())
 
 
 def _room(measured: StoreSize, retention_days: int) -> Finding:
@@ -95,6 +99,23 @@ def receivers(args: Namespace) -> Iterator[Finding]:
             found = f"{name} is paused until {until}, after {health.failures} failures in a row"
             todo = f"See what it answers: ett receivers test {name}"
         yield Finding("receivers", Status.WARN, found, todo)
+
+
+def _expiring(keys: Iterable[Key], at_us: int) -> Iterator[Finding]:
+    """Name the keys that expire soon, while there is time to replace them."""
+    soon = [
+        key
+        for key in keys
+        if key.stands(at_us) and key.expires_at is not None and key.expires_at < at_us + _SOON_US
+    ]
+    if soon:
+        todo = "Make others with `ett keys create`, and revoke these when nobody uses them."
+        lines = [
+            f"{key.prefix} ({key.project}, {key.name}) expires at {rfc3339(key.expires_at)}"
+            for key in soon
+            if key.expires_at is not None
+        ]
+        yield Finding("keys", Status.WARN, "\n".join(lines), todo)
 
 
 def _disk(folder: Path) -> Finding:

@@ -39,6 +39,7 @@ api_key = table(
     Column("scopes", Text, nullable=False),
     Column("created_us", Int64, nullable=False),
     Column("revoked_us", Int64),
+    Column("expires_us", Int64),
 )
 
 #: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked. From
