@@ -67,6 +67,7 @@ def last(states: Sequence[FindingState | None]) -> FindingState:
     return states[-1]
 
 
+Run = tuple[Finding | None, int]  #: what it found, and the days since the one before
 FIRING = last(history([REGRESSION, REGRESSION]))
 RESOLVED = last(history([REGRESSION, REGRESSION, QUIET, QUIET]))
 
@@ -242,9 +243,7 @@ runs = st.lists(st.tuples(seen, st.integers(1, 5)), max_size=40)
 rules = st.builds(StateRules, runs=st.integers(1, 4), quiet_runs=st.integers(1, 3))
 
 
-def walked(
-    results: Sequence[tuple[Finding | None, int]], by: StateRules
-) -> list[dict[FindingKey, FindingState]]:
+def walked(results: Sequence[Run], by: StateRules) -> list[dict[FindingKey, FindingState]]:
     """Return the states before the first run and after each; the number is days between."""
     states: dict[FindingKey, FindingState] = {}
     walk = [states]
@@ -257,9 +256,7 @@ def walked(
 
 
 @given(runs, rules)
-def test_a_repeated_run_changes_nothing(
-    results: list[tuple[Finding | None, int]], by: StateRules
-) -> None:
+def test_a_repeated_run_changes_nothing(results: list[Run], by: StateRules) -> None:
     states: dict[FindingKey, FindingState] = {}
     number = 0
     for result, days in results:
@@ -270,30 +267,31 @@ def test_a_repeated_run_changes_nothing(
         assert advance(states, [], day(number) - 1, by) == states
 
 
-def _times_found(results: list[Finding | None], verdict: Verdict, by: StateRules) -> int:
+def _times_found(results: Iterable[Run], verdict: Verdict, by: StateRules) -> int:
     """Count the latest runs that found it, back to so many that did not that it lapsed."""
-    marks = "".join("01"[bool(each and each.holds and each.verdict is verdict)] for each in results)
+    marks = "".join(
+        "01"[bool(each and each.holds and each.verdict is verdict)] for each, _ in results
+    )
     return marks.split("0" * by.quiet_runs)[-1].count("1")
 
 
 @given(runs, rules)
 def test_what_fires_was_found_often_enough_and_what_is_resolved_fired(
-    results: list[tuple[Finding | None, int]], by: StateRules
+    results: list[Run], by: StateRules
 ) -> None:
     walk = walked(results, by)
     for at, (before, after) in enumerate(pairwise(walk), start=1):
         for thread in {**before, **after}:
             what = transition(before.get(thread), after.get(thread))
             if what in {Transition.FIRING, Transition.REOPENED}:
-                earlier = [result for result, _ in results[:at]]
-                assert _times_found(earlier, thread.verdict, by) >= by.runs
+                assert _times_found(results[:at], thread.verdict, by) >= by.runs
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 
 
 @given(runs, rules)
 def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
-    results: list[tuple[Finding | None, int]], by: StateRules
+    results: list[Run], by: StateRules
 ) -> None:
     walk = walked(results, by)
     for before, after in pairwise(walk):
@@ -307,9 +305,7 @@ def test_versions_are_odd_while_it_fires_and_grow_with_each_notified_step(
 
 
 @given(runs, rules)
-def test_instants_come_in_their_order(
-    results: list[tuple[Finding | None, int]], by: StateRules
-) -> None:
+def test_instants_come_in_their_order(results: list[Run], by: StateRules) -> None:
     for states in walked(results, by):
         for state in states.values():
             firing_us = state.pending_us if state.firing_us is None else state.firing_us
