@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.regressions.finding import Ending, State
+from ett_service.core.regressions.finding import Resolution, State
 from ett_service.notifications.notice import Notice, Status, from_json, to_json
 from ett_service.notifications.routing import Directory, Schedule, targets
 from ett_service.notifications.sender import Outcome, Sender, is_repeated
@@ -107,14 +107,14 @@ def _remark(regression: Regression) -> str:
     if standing.state is State.FIRING:
         is_known = regression.notified_version == standing.version
         return "A reminder: nobody has acknowledged it yet." if is_known else ""
-    if standing.ended is Ending.MERGED:
+    if standing.ended is Resolution.MERGED:
         return f"{regression.merged_into} reports the same change from now on."
     return _REMARKS.get(standing.ended, "")
 
 
-_REMARKS: Mapping[Ending | None, str] = {
-    Ending.ACCEPTED: "Somebody accepted the present level.",
-    Ending.GONE: "Nothing of its cohort has run for so long as is searched.",
+_REMARKS: Mapping[Resolution | None, str] = {
+    Resolution.ACCEPTED: "Somebody accepted the present level.",
+    Resolution.GONE: "Nothing of its cohort has run for so long as is searched.",
 }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Ending, Metric, State, Subject, Verdict
+from ett_service.core.regressions.finding import Metric, Resolution, State, Subject, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules, Transition
 from ett_service.detection.backtest import Backtest, Course, backtest
 from ett_service.detection.options import Options, Plan
@@ -121,7 +121,7 @@ def test_a_phase_that_shows_it_later_takes_its_stage_in() -> None:
     stage, phase = _courses_of({INDUCTOR: (2.5, 62), COMPILE: (1.5, 66)})
     assert stage.standing.finding.series.subject == INDUCTOR
     assert _at(stage, Transition.MERGED) == _at(phase, Transition.FIRING)
-    assert stage.standing.ended is Ending.MERGED
+    assert stage.standing.ended is Resolution.MERGED
     assert phase.standing.state is State.FIRING
 
 
@@ -132,4 +132,4 @@ def test_what_nothing_runs_of_any_more_is_gone() -> None:
     [course] = _lasting(backtest(idle, runs_at, PLAN, StateRules()))
     gone = [at_us for at_us, step in course.steps if step is Transition.GONE]
     assert gone == [TO_US + PLAN.options.recent_days * DAY_US]
-    assert course.standing.ended is Ending.GONE
+    assert course.standing.ended is Resolution.GONE

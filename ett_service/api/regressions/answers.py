@@ -25,7 +25,7 @@ from ett_service.api.answers import (
 from ett_service.api.regressions.mutes import MuteAnswer, key_name
 from ett_service.api.regressions.power import CohortLabels, PowerAnswer, SubjectPart
 from ett_service.core.intervals import DAY_US, rfc3339
-from ett_service.core.regressions.finding import Ending, Metric, State, Triage, Unit, Verdict
+from ett_service.core.regressions.finding import Metric, Resolution, State, Triage, Unit, Verdict
 
 _AROUND_US = 2 * DAY_US
 
@@ -143,7 +143,7 @@ class RegressionRow(ComputedAnswer):
         validation_alias=AliasPath("standing", "reopened"),
         description="How often it came back within 72 hours.",
     )
-    ended: Ending | None = Field(
+    ended: Resolution | None = Field(
         validation_alias=AliasPath("standing", "ended"),
         description="Why it is resolved; null where it is not, or nobody recorded it.",
     )

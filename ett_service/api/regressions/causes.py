@@ -11,7 +11,7 @@ from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.regressions.power import CohortLabels, SubjectPart
-from ett_service.core.regressions.causes import Cause, cause_of, counted_once
+from ett_service.core.regressions.causes import CommonCause, cause_of, counted_once
 from ett_service.core.regressions.finding import Finding, Metric, State, Verdict
 from ett_service.fleet import scope as scopes
 from ett_service.storage.regressions import regressions
@@ -113,7 +113,7 @@ def read_regression_causes(
 
 
 def _causes(found: Iterable[Regression]) -> list[CauseAnswer]:
-    by_cause: dict[tuple[str, Cause], list[Regression]] = {}
+    by_cause: dict[tuple[str, CommonCause], list[Regression]] = {}
     for regression in found:
         cause = cause_of(regression.standing.finding, regression.attribution)
         by_cause.setdefault((regression.project, cause), []).append(regression)
@@ -121,7 +121,7 @@ def _causes(found: Iterable[Regression]) -> list[CauseAnswer]:
     return sorted(causes, key=lambda cause: (-(cause.cost.gpu_hours_per_week or 0), cause.findings))
 
 
-def _cause(project: str, cause: Cause, same: Sequence[Regression]) -> CauseAnswer:
+def _cause(project: str, cause: CommonCause, same: Sequence[Regression]) -> CauseAnswer:
     ordered = sorted(same, key=lambda each: (-(_hours(each.standing.finding) or 0), each.id))
     return CauseAnswer.of(
         ordered[0].series.subject,

@@ -122,7 +122,7 @@ def _root(into: Mapping[int, int], place: int) -> int:
     return place
 
 
-class Cause(NamedTuple):
+class CommonCause(NamedTuple):
     """The cause that findings share, as far as it is known; ``dimension`` is empty otherwise."""
 
     dimension: str
@@ -134,12 +134,12 @@ class Cause(NamedTuple):
 _NOTHING = Subject(Metric.PHASE_SECONDS)
 
 
-def cause_of(finding: Finding, attribution: Attribution) -> Cause:
+def cause_of(finding: Finding, attribution: Attribution) -> CommonCause:
     """Return the cause of a finding: its first suspect, or else itself alone."""
     first: Suspect | None = next(iter(attribution.suspects), None)
     if first is None:
-        return Cause("", "", finding.series.subject, finding.series.cohort)
-    return Cause(first.dimension, first.value, _NOTHING, ())
+        return CommonCause("", "", finding.series.subject, finding.series.cohort)
+    return CommonCause(first.dimension, first.value, _NOTHING, ())
 
 
 def counted_once(findings: Iterable[Finding]) -> list[Finding]:

@@ -92,7 +92,7 @@ class State(StrEnum):
     RESOLVED = auto()
 
 
-class Ending(StrEnum):
+class Resolution(StrEnum):
     """Why a finding is resolved."""
 
     BETTER = auto()  #: the change is no longer there

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.causes import absorbers
-from ett_service.core.regressions.finding import Ending, Finding, Series, State, Verdict
+from ett_service.core.regressions.finding import Finding, Resolution, Series, State, Verdict
 
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 """While these fire, each run reports whether they still hold; silence means too few values."""
@@ -62,7 +62,7 @@ class FindingState:
     reopened: int = 0  #: how often
     version: int = 0  #: grows by one with each transition that ``notifies``
     fired: Finding | None = None  #: the finding of the run since which it fires
-    ended: Ending | None = None  #: why it is resolved
+    ended: Resolution | None = None  #: why it is resolved
     merged_into: FindingKey | None = None  #: set in the run that merges it
 
     @property
@@ -141,7 +141,7 @@ def advance(
             finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
         now = step(state, finding, at_us, rules)
         if now is not None and finding is None and _is_gone(now, at_us, gone):
-            now = resolved(replace(now, last_run_us=at_us), at_us, Ending.GONE)
+            now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
         if now is not None:
             after[key] = now
     return after | _merged(before, after, at_us)
@@ -177,7 +177,7 @@ def _merged(
     into = absorbers([_placed(state) for state in firing])
     fired = _firing(before)
     return {
-        state.key: replace(resolved(state, at_us, Ending.MERGED), merged_into=firing[root].key)
+        state.key: replace(resolved(state, at_us, Resolution.MERGED), merged_into=firing[root].key)
         for state, root in ((firing[place], root) for place, root in into.items())
         if state.key in fired and at_us >= state.last_run_us
     }
@@ -201,13 +201,15 @@ def transition(before: FindingState | None, after: FindingState | None) -> Trans
     return Transition.REOPENED if after.reopened > before.reopened else Transition.FIRING
 
 
-_ENDED: Mapping[Ending | None, Transition] = {
-    Ending.MERGED: Transition.MERGED,
-    Ending.GONE: Transition.GONE,
+_ENDED: Mapping[Resolution | None, Transition] = {
+    Resolution.MERGED: Transition.MERGED,
+    Resolution.GONE: Transition.GONE,
 }
 
 
-def resolved(state: FindingState, at_us: int, ended: Ending = Ending.BETTER) -> FindingState:
+def resolved(
+    state: FindingState, at_us: int, ended: Resolution = Resolution.BETTER
+) -> FindingState:
     """Return *state* as resolved at *at_us*."""
     return replace(
         state,

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, se
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Ending,
     Finding,
+    Resolution,
     RunFinding,
     Series,
     State,
@@ -343,7 +343,7 @@ def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
         state=State(row.state),
         finding=finding_from_json(row.finding),
         fired=None if row.fired is None else finding_from_json(row.fired),
-        ended=None if row.ended is None else Ending(row.ended),
+        ended=None if row.ended is None else Resolution(row.ended),
         **{name: getattr(row, name) for name in _STATE_COLUMNS},
     )
 

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.regressions.finding import Cohort, Ending, Series, State
+from ett_service.core.regressions.finding import Cohort, Resolution, Series, State
 from ett_service.core.regressions.state import FindingState, resolved
 from ett_service.storage.regressions import findings
 from ett_service.storage.regressions.findings import Regression
@@ -67,7 +67,7 @@ def move_cohort(
         return stored
     there = _moved(stored.standing, cohort)
     into = _open_id(conn, project_id, there) or _begun(conn, stored, there, act)
-    here = resolved(stored.standing, act.at_us, Ending.MERGED)
+    here = resolved(stored.standing, act.at_us, Resolution.MERGED)
     values = {**findings.columns_of(here), "merged_into": into}
     of = findings.of_id(project_id, regression_id)
     conn.execute(update(regression).where(*findings.BY_ID).values(values), of)

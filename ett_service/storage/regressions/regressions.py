@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.errors import EttError
-from ett_service.core.regressions.finding import Ending, State, Triage, Verdict
+from ett_service.core.regressions.finding import Resolution, State, Triage, Verdict
 from ett_service.core.regressions.state import resolved
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions import findings
@@ -96,7 +96,7 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
         return None
     standing = stored.standing
     if standing.state is State.FIRING:
-        standing = resolved(standing, act.at_us, Ending.ACCEPTED)
+        standing = resolved(standing, act.at_us, Resolution.ACCEPTED)
     elif standing.state is State.PENDING:
         standing = replace(standing, state=State.INACTIVE, runs=0)
     _put_baseline(conn, stored, act)

@@ -41,8 +41,9 @@ OF_ALL_JOBS = (
     "/v1/estimate",
     "/v1/what-if",
 )
-OF_REGRESSIONS = ("", "/01JCXK7V4W", "/01JCXK7V4W/values", "/compare", "/power", "/mutes")
-ACTS = ("triage", "acknowledge", "accept", "mute")
+OF_REGRESSIONS = ("", "/01JCXK7V4W", "/01JCXK7V4W/values", "/01JCXK7V4W/experiment", "/causes",
+                  "/compare", "/power", "/tuning", "/mutes")  # fmt: skip
+ACTS = ("triage", "acknowledge", "accept", "mute", "confirm")
 OTLP = "POST /v1/traces"
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in (*READS, *OF_ALL_JOBS)},
@@ -65,6 +66,7 @@ MAY: dict[str, set[str]] = {
     **{f"GET /v1/regressions{path}": {"read", "fleet"} for path in OF_REGRESSIONS},
     **{f"POST /v1/regressions/01JCXK7V4W/{act}": {"admin"} for act in ACTS},
     "POST /v1/regressions/mutes": {"admin"},
+    "POST /v1/regressions/tuning/reset": {"admin"},
     "DELETE /v1/regressions/mutes/01JCXK7V4W": {"admin"},
     "GET /v1/receivers": {"read", "admin"},
     "POST /v1/receivers": {"admin"},

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Ending, Finding, Metric, State, Subject, Verdict
+from ett_service.core.regressions.finding import (
+    Finding,
+    Metric,
+    Resolution,
+    State,
+    Subject,
+    Verdict,
+)
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
@@ -43,7 +50,7 @@ def test_a_phase_absorbs_its_stages_once_it_fires() -> None:
     by_key = {FindingKey.of(each): each for each in (*stages, phase)}
     assert {walk[3][key].state for key in by_key if key != FindingKey.of(phase)} == {State.FIRING}
     absorbed = [walk[4][FindingKey.of(stage)] for stage in stages]
-    assert {state.ended for state in absorbed} == {Ending.MERGED}
+    assert {state.ended for state in absorbed} == {Resolution.MERGED}
     assert {state.merged_into for state in absorbed} == {FindingKey.of(phase)}
     assert walk[4][FindingKey.of(phase)].state is State.FIRING
     assert transition(walk[3][FindingKey.of(INDUCTOR)], absorbed[0]) is Transition.MERGED
@@ -93,7 +100,11 @@ def test_what_fires_keeps_the_numbers_of_that_day() -> None:
 def test_a_cohort_that_runs_no_more_resolves_its_finding_as_gone() -> None:
     before = {FIRING.key: FIRING}
     after = advance(before, [], day(20), RULES, [REGRESSION.series])[FIRING.key]
-    assert (after.state, after.ended, after.resolved_us) == (State.RESOLVED, Ending.GONE, day(20))
+    assert (after.state, after.ended, after.resolved_us) == (
+        State.RESOLVED,
+        Resolution.GONE,
+        day(20),
+    )
     assert transition(FIRING, after) is Transition.GONE
     assert after.version == FIRING.version + 1
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Cohort, Ending, Metric, State, Subject
+from ett_service.core.regressions.finding import Cohort, Metric, Resolution, State, Subject
 from ett_service.detection.run import memory_of
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import findings, notices, nudges, regressions
@@ -80,7 +80,7 @@ def test_another_cohort_is_another_finding_that_goes_on(store: Store, project_id
     (regression_id,) = fires(store, project_id, finding())
     there = moved_cohort(store, project_id, regression_id, WIDE)
     here = got(store, project_id, regression_id)
-    assert (here.standing.state, here.standing.ended) == (State.RESOLVED, Ending.MERGED)
+    assert (here.standing.state, here.standing.ended) == (State.RESOLVED, Resolution.MERGED)
     assert here.merged_into == there.id
     assert (there.standing.state, there.series.cohort) == (State.FIRING, WIDE)
     assert there.attribution == here.attribution
