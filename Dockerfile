@@ -43,4 +43,5 @@ EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s \
     CMD ["python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8080/readyz', timeout=4)"]
 ENTRYPOINT ["ett"]
-CMD ["serve"]
+# Not to standard output, which the container's log keeps.
+CMD ["serve", "--first-key", "/data/first-key"]

@@ -7,11 +7,13 @@ BIN := .venv/bin
 # How often the long forms try.
 CASES ?= 10000
 ROUNDS ?= 200
+# The mebibytes of junk that each importer is given.
+MIB ?= 1024
 # Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test laws faults live lint fmt bench detectors failures openapi dashboards pictures golden migrate
+.PHONY: help setup hooks demo test laws faults live postgresql lint fmt bench detectors failures openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,7 +57,13 @@ faults: setup ## Kill and pause processes hundreds of times, and pass the client
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
-		-n 2 --dist loadgroup --quiet --long -m long
+		-n 2 --dist loadgroup --quiet --long -m long --mib=$(MIB)
+
+postgresql: setup ## Run the tests with PostgreSQL on every version of it that is here.
+	@for version in $$($(BIN)/python -m tests.builders.databases.postgres); do \
+		echo "PostgreSQL $$version"; \
+		ETT_TEST_POSTGRESQL=$$version $(BIN)/pytest -k postgresql -n 4 --dist loadgroup --quiet || exit 1; \
+	done
 
 lint: setup ## Check format, style, types and layers.
 	$(BIN)/ruff format --check

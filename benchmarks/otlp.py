@@ -138,7 +138,7 @@ def _project(store: Store) -> int:
         )
     )
     with store.reading() as conn:
-        stored = find_key(conn, key)
+        stored = find_key(conn, key, RECEIVED_AT)
     assert stored is not None
     return stored.project_id
 

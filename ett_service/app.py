@@ -6,12 +6,12 @@ It reads no clock: entry points hand theirs in.
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
-from ipaddress import ip_address
+from pathlib import Path
 
 from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
-from ett_service.api.state import AppState, Notifications
+from ett_service.api.state import AppState, Notifications, is_loopback
 from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.intervals import SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Options, Plan
 from ett_service.ingest.wire import Limits
@@ -26,10 +26,12 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.sessions import PURPOSE as SESSIONS
 from ett_service.storage.record.sessions import Sessions
+from ett_service.storage.sizes import SUGGESTED_DAYS
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread
 from ett_service.worker.regressions import DetectionOptions, DetectionThread
+from ett_service.worker.retention import RetentionThread
 from ett_service.worker.thread import PeriodicThread
 
 _LARGE_WRITES = 8
@@ -38,8 +40,10 @@ Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
 
 
-def serve(settings: Settings, now_us: Clock) -> None:
+def serve(settings: Settings, now_us: Clock, first_key: Path | None = None) -> None:
     """Serve the API until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
+
+    The first key of a new SQLite file is written to the file *first_key*, or else printed.
 
     Raises:
         EttError: The database cannot be opened.
@@ -49,7 +53,7 @@ def serve(settings: Settings, now_us: Clock) -> None:
     from ett_service.api.app import serve  # noqa: PLC0415
     from ett_service.pages.site import ROUTERS  # noqa: PLC0415
 
-    serve(settings, application(settings, now_us), ROUTERS)
+    serve(settings, application(settings, now_us), ROUTERS, first_key)
 
 
 @contextmanager
@@ -59,7 +63,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
     A SQLite file that is not there yet is made.
     """
     _make_file(settings.database_url)
-    with closing(open_store(settings.database_url)) as store:
+    with closing(open_store(settings.database_url, settings.min_free_bytes)) as store:
         inner = worker(settings, store, now_us) if settings.embedded_worker else None
         state = AppState(
             store=store,
@@ -67,7 +71,8 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             limits=_limits(settings),
             worker=inner,
             version=version("ett-service"),
-            open_metrics=settings.open_metrics or _is_loopback(settings.host),
+            open_metrics=settings.open_metrics,
+            local_metrics=is_loopback(settings.host),
             cohort_histograms=settings.metrics.cohort_histograms,
             body_deadline_s=settings.body_deadline_seconds,
             capacities=_capacities(settings.overload),
@@ -93,6 +98,8 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
+    if settings.retention_days:
+        threads.append(RetentionThread(store, now_us, settings.retention_days * DAY_US))
     if settings.detection.enabled:
         threads.append(_detection(settings, store, notified))
     return Worker(
@@ -105,6 +112,7 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
             every_us=round(metrics.every_seconds * SECOND_US),
             limits=LabelLimits(metrics.clusters, metrics.cohorts),
             gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
+            retention_us=(settings.retention_days or SUGGESTED_DAYS) * DAY_US,
         ),
         threads=threads,
     )
@@ -153,15 +161,24 @@ def _delivery(settings: Settings, store: Store, notified: Notifications) -> Deli
         steps_us=tuple(round(seconds * SECOND_US) for seconds in alerting.retry_seconds),
         resend_us=round(alerting.resend_seconds * SECOND_US),
     )
-    return DeliveryThread(store, notified.directory, notified.sender(), schedule)
+    return DeliveryThread(
+        store,
+        notified.directory,
+        notified.sender(),
+        schedule,
+        keep_us=round(alerting.keep_days * DAY_US),
+    )
 
 
 def _detection(settings: Settings, store: Store, notified: Notifications) -> DetectionThread:
     detection = settings.detection
     options = DetectionOptions(
         plan=detection_plan(settings),
+        tune=detection.tune,
         rules=StateRules(runs=detection.runs),
-        audience=Audience(notified.directory, notified.public_url),
+        audience=Audience(
+            notified.directory, notified.public_url, round(detection.remind_hours * HOUR_US)
+        ),
         every_us=round(detection.every_seconds * SECOND_US),
         settle_us=round(detection.settle_seconds * SECOND_US),
         lease_seconds=settings.alerting.lease_seconds,
@@ -208,12 +225,3 @@ def _make_file(url: str) -> None:
     address = migrate.address(url)
     if address.get_backend_name() == "sqlite" and not sqlite.path_of(address).exists():
         migrate.migrate(url)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -3,8 +3,11 @@
 import json
 import logging
 import re
+import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Any, Literal, TextIO
 
 HIDDEN = "***"
@@ -39,6 +42,11 @@ _OF_EVERY_RECORD = frozenset(
 _TALKATIVE = ("alembic", "uvicorn.error")
 
 
+_MINUTE_S = 60.0
+
+_log = logging.getLogger(__name__)
+
+
 def redact(text: str) -> str:
     """Return *text* with API keys, passwords and authorizations blotted out."""
     for pattern, replacement in _SECRETS:
@@ -50,6 +58,7 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO | None =
     """Send the log of the whole process to *stream* (stderr), as the only handler."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(Outages())
     handler.addFilter(WithoutSecrets())
     root = logging.getLogger()
     root.handlers = [handler]
@@ -57,6 +66,52 @@ def configure(level: str, form: Literal["text", "json"], stream: TextIO | None =
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel("NOTSET" if level == "debug" else "WARNING")
     logging.captureWarnings(capture=True)
+
+
+def catch_all() -> None:
+    """Log the tracebacks that would be written to stderr beside the log."""
+
+    def of_thread(hook: threading.ExceptHookArgs) -> None:
+        error = hook.exc_value or hook.exc_type()
+        _log.critical("A thread failed.", exc_info=error, extra={"event": "crashed"})
+
+    def of_process(_: type[BaseException], error: BaseException, __: TracebackType | None) -> None:
+        _log.critical("The process failed.", exc_info=error, extra={"event": "crashed"})
+
+    def unraisable(hook: "sys.UnraisableHookArgs") -> None:
+        said = hook.err_msg or "Exception ignored in"
+        _log.error("%s: %r", said, hook.object, exc_info=hook.exc_value, extra={"event": "ignored"})
+
+    threading.excepthook, sys.excepthook, sys.unraisablehook = of_thread, of_process, unraisable
+
+
+class Outages(logging.Filter):
+    """Tells of a database that is unavailable in one line a minute, without a traceback.
+
+    Threads that retry and every request that is refused would tell of the same.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._quiet_until = 0.0
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let other lines pass, and of an outage the first of a minute."""
+        error = record.exc_info[1] if record.exc_info else None
+        is_outage = getattr(error, "is_outage", False)
+        if not is_outage and getattr(record, "event", "") != "storage_unavailable":
+            return True
+        if record.created < self._quiet_until:
+            self._left_out += 1
+            return False
+        if is_outage:
+            record.msg, record.args = f"{_message(record)} {error}", ()
+            record.exc_info = record.exc_text = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.left_out = self._left_out
+        self._left_out, self._quiet_until = 0, record.created + _MINUTE_S
+        return True
 
 
 class WithoutSecrets(logging.Filter):

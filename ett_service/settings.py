@@ -132,6 +132,8 @@ class DetectionTable(Row):
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
     q: Annotated[float, Field(gt=0, lt=1)] = 0.06
     sla: SlaTable = SlaTable()
+    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: until told again of what nobody looks at
+    tune: bool = True  #: the smallest changes by people's verdicts
 
 
 class ReceiverRow(Row):
@@ -154,6 +156,7 @@ class AlertingTable(Row):
     connect_seconds: PositiveFloat = 5.0
     total_seconds: PositiveFloat = 15.0
     resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
+    keep_days: Annotated[float, Field(ge=0)] = 30.0  #: delivered messages; 0: for ever
 
 
 class OverloadTable(Row):
@@ -197,6 +200,7 @@ class Settings(BaseModel):
     max_event_bytes: PositiveInt = 16 << 10
     max_depth: PositiveInt = 8
     max_future_seconds: PositiveInt = 86_400
+    min_free_bytes: Annotated[int, Field(ge=0)] = 64 << 20  #: beside a SQLite file, to take events
     body_deadline_seconds: PositiveFloat = 30.0
     overload: OverloadTable = OverloadTable()
     cohorts_a_day: PositiveInt = 500  #: of a project, with rollups of their own
@@ -207,6 +211,7 @@ class Settings(BaseModel):
     peak_rates: tuple[PeakRateRow, ...] = ()  #: they override those of the data sheets
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
+    retention_days: Annotated[int, Field(ge=0)] = 0  #: of closed jobs' events; 0 keeps them
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
@@ -242,13 +247,20 @@ class Settings(BaseModel):
             raise ValueError("two prices of the same hardware begin on the same day")
         return prices
 
+    @field_validator("retention_days")
+    @classmethod
+    def _outlasts_the_search(cls, days: int, info: ValidationInfo) -> int:
+        detection: DetectionTable = info.data.get("detection", DetectionTable())
+        if 0 < days < (needed := detection.recent_days + detection.baseline_days):
+            raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
+        return days
+
     @field_validator("receivers")
     @classmethod
     def _names_each_receiver_once(
         cls, receivers: tuple[ReceiverRow, ...], info: ValidationInfo
     ) -> tuple[ReceiverRow, ...]:
-        counts = Counter(row.name for row in receivers)
-        if any(count > 1 for count in counts.values()):
+        if len({row.name for row in receivers}) < len(receivers):
             raise ValueError("two receivers have the same name")
         detection: DetectionTable = info.data.get("detection", DetectionTable())
         dimensions = {"project", *detection.cohort}

@@ -26,6 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
     parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
+    parser.addoption("--mib", type=int, default=1024, help="of junk for each format (--long)")
     parser.addoption("--rounds", type=int, default=200, help="of killing and pausing (--long)")
 
 
@@ -39,11 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only makes sense in the long form."""
+    """Leave out what only makes sense in the long form, and let ``-k`` find PostgreSQL's."""
+    for item in items:
+        if "postgres_url" in getattr(item, "fixturenames", ()):
+            item.extra_keyword_matches.add("postgresql")
     if not config.getoption("--long"):
-        left = [item for item in items if item.get_closest_marker("long")]
+        left = {item for item in items if item.get_closest_marker("long")}
         items[:] = [item for item in items if item not in left]
-        config.hook.pytest_deselected(items=left)
+        config.hook.pytest_deselected(items=[*left])
 
 
 def pytest_collection_finish() -> None:

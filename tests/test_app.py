@@ -65,7 +65,8 @@ def test_the_application_makes_its_file_and_has_a_worker_if_the_settings_ask_for
     with application(settings, now_us) as parts:
         assert (tmp_path / "new.db").exists()
         assert (parts.worker is not None and parts.worker.alive) is embedded
-        assert parts.open_metrics
+        assert parts.local_metrics
+        assert not parts.open_metrics
         inner = parts.worker
     assert inner is None or not inner.alive
 

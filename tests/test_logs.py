@@ -1,12 +1,17 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from ett_service.logs import configure, redact
+from ett_service.storage.engine.errors import StorageUnavailable
+from tests.builders.servers.processes import bare_environment, run
 
 KEY = "ett_4mZ0q8fKs2vXw7Lr1TnBc6HdJp3YgAe5Uo9i"
 log = logging.getLogger("tests.of.logs")
@@ -112,3 +117,68 @@ def test_libraries_tell_of_trouble_only() -> None:
     logging.getLogger("uvicorn.error").warning("trouble")
     (line,) = stream.getvalue().splitlines()
     assert json.loads(line)["message"] == "trouble"
+
+
+def test_a_database_that_is_unavailable_is_one_line_a_minute_without_a_traceback() -> None:
+    stream = _written()
+    for _ in range(104):
+        error = StorageUnavailable("The database is unavailable: no route.")
+        log.error("A step failed.", exc_info=error, extra={"event": "worker_trouble"})
+        log.warning("The database is unavailable.", extra={"event": "storage_unavailable"})
+    log.error("Something else.")
+
+    outage, other = map(json.loads, stream.getvalue().splitlines())
+    assert outage["message"] == "A step failed. The database is unavailable: no route."
+    assert (outage["level"], "trace" in outage) == ("warning", False)
+    assert other["message"] == "Something else."
+
+
+def test_the_next_minute_of_an_outage_says_how_much_was_left_out() -> None:
+    stream = _written()
+    (handler,) = logging.getLogger().handlers
+    for second in (0, 1, 59, 61):
+        record = log.makeRecord(log.name, logging.ERROR, "", 0, "It failed.", (), None)
+        record.event, record.created = "storage_unavailable", 1_000.0 + second
+        handler.handle(record)
+
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["left_out"] for line in lines] == [0, 2]
+
+
+@pytest.mark.parametrize("verb", ["serve", "worker"])
+def test_every_line_of_a_process_that_cannot_start_is_json(verb: str, tmp_path: Path) -> None:
+    missing = f"sqlite:///{tmp_path / 'no' / 'ett.db'}"
+    environment = {"ETT_DATABASE_URL": missing, "ETT_LOG_FORMAT": "json", "ETT_PORT": "0"}
+    done = run(verb, folder=tmp_path, environment={**bare_environment(), **environment})
+
+    assert done.returncode == 1
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert lines[-1]["event"] == "failed"
+
+
+def test_what_nobody_catches_is_a_line_of_the_log() -> None:
+    code = """if True:
+        import gc, logging, threading, warnings
+        from ett_service.logs import catch_all, configure
+        configure("info", "json")
+        catch_all()
+        class Bad:
+            def __del__(self):
+                raise ValueError("ignored")
+        Bad()
+        gc.collect()
+        warnings.warn("a warning")
+        logging.getLogger("uvicorn.error").error("of uvicorn")
+        thread = threading.Thread(target=lambda: 1 / 0)
+        thread.start()
+        thread.join()
+        raise RuntimeError("the end")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [line.get("event") for line in lines] == ["ignored", None, None, "crashed", "crashed"]
+    assert "ZeroDivisionError" in lines[3]["trace"]
+    assert "the end" in lines[4]["trace"]

@@ -89,7 +89,16 @@ def test_every_variable_that_the_client_reads_is_known() -> None:
 def test_there_are_few_enough_settings_to_read() -> None:
     fields = Settings.model_fields.values()
     choices = [field for field in fields if not isinstance(field.default, tuple | Row)]
-    assert len(choices) <= 23
+    assert len(choices) <= 25
+
+
+def test_the_record_is_kept_for_as_long_as_the_search_reads_it() -> None:
+    with pytest.raises(BadSettings, match=r"retention_days .*ETT_RETENTION_DAYS.*at least 56"):
+        load({"ETT_RETENTION_DAYS": "55"})
+    assert load({"ETT_RETENTION_DAYS": "56"}).settings.retention_days == 56
+    shorter = '{"recent_days": 3, "baseline_days": 9}'
+    loaded = load({"ETT_RETENTION_DAYS": "12", "ETT_DETECTION": shorter})
+    assert loaded.settings.retention_days == 12
 
 
 def test_the_limits_of_the_fold_are_microseconds() -> None:

@@ -22,6 +22,7 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "storage/record/pruned.py": "storage/test_retention.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",
@@ -36,6 +37,8 @@ TESTED_IN = {
     "api/fleet/groups.py": "api/fleet/test_summary.py",
     "api/state.py": "api/record/test_events.py",
     "api/problems.py": "api/test_access.py",
+    "cli/regressions/confirm.py": "cli/regressions/test_regressions.py",
+    "detection/confirmation.py": "api/regressions/test_confirmation.py",
     "cli/regressions/explain.py": "cli/regressions/test_regressions.py",
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",
@@ -53,7 +56,6 @@ TESTED_IN = {
     "client/frameworks/checkpoint_io.py": "client/frameworks/test_lightning.py",
     "client/frameworks/fabric.py": "client/frameworks/test_lightning.py",
     "client/launching/launcher.py": "client/launching/test_command.py",
-    "client/sending/leftovers.py": "client/launching/test_command.py",
     "client/recorder.py": "client/test_session.py",
     "client/autostart.py": "client/test_automatic.py",
     "client/reporting/layers.py": "client/test_automatic.py",

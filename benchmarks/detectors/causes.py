@@ -59,7 +59,7 @@ def _first_suspect(fleet: SimulatedFleet, onset: int, today: int) -> tuple[str, 
     (subject,), (cohort,) = fleet.truth.phases, fleet.truth.cohorts
     every = fleet.durations[subject]
     rows = every.durations
-    inside = rows.cohort == parameters.COHORTS.index(cohort)
+    inside = rows.cohort == fleet.truth.scenario.shape.plan.cohorts.index(cohort)
     inside &= (rows.day >= onset - _BASELINE_DAYS) & (rows.day <= today)
     day = rows.day[inside].astype(np.int64)
     ranked = suspects_of(

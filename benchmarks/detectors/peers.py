@@ -71,7 +71,7 @@ def _rows(fleet: SimulatedFleet, grain: Grain) -> Iterator[tuple[Series, Floats]
         subjects = [phase.subject for phase in parameters.PHASES]
     for subject in subjects:
         every = fleet.durations[subject]
-        for index, cohort in enumerate(parameters.COHORTS):
+        for index, cohort in enumerate(fleet.truth.scenario.shape.plan.cohorts):
             yield Series(subject, cohort), _medians(every, every.durations.cohort == index)
 
 

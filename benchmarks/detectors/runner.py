@@ -12,11 +12,13 @@ from benchmarks.detectors.engines import FAMILIES, OURS, Engine, alerts
 from benchmarks.detectors.fleets.fleet import planned_truth, simulate
 from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
+from benchmarks.detectors.fleets.shape import PLAIN, SHAPES
 from benchmarks.detectors.otava import FOLDER, Otava
 from benchmarks.detectors.scoring import CellScore, FleetMarks, mark, score
 from benchmarks.detectors.trials import DetectorAlert, Trial
 
 _OF_MOST_ATTEMPTS = ("code_version", NO_CAUSE)
+_RATES = (12, 60, 300)
 _FLEETS_PER_TASK = 5  #: one Otava is started for each task
 
 
@@ -48,6 +50,7 @@ def _cells() -> Iterator[BenchCell]:
     yield BenchCell(Scenario(ScenarioKind.HANG, 60))
     yield BenchCell(Scenario(ScenarioKind.FAILURES, 60, 3.0))
     yield from _cells_of_steps()
+    yield from _cells_of_shapes()
     for cause in (*CAUSES, NO_CAUSE):
         factor = 1.6 if cause in _OF_MOST_ATTEMPTS else 2.5  # other values slow down few attempts
         scenario = Scenario(ScenarioKind.CELL, 60, factor, cause=cause)
@@ -66,6 +69,31 @@ def _cells_of_steps() -> Iterator[BenchCell]:
         Scenario(ScenarioKind.STEPS, 60, 1.1),
     ):
         yield BenchCell(scenario, families=(OURS,))
+
+
+def _cells_of_shapes() -> Iterator[BenchCell]:
+    """Yield fleets of other shapes, which only ours looks at."""
+    for shape in SHAPES.values():
+        if shape is PLAIN:
+            continue
+        scenarios = [
+            Scenario(ScenarioKind.CELL, rate, factor, shape=shape)
+            for rate in _RATES
+            for factor in (1.3, 1.6, 2.5)
+        ]
+        for rate in _RATES:
+            scenarios += (
+                Scenario(ScenarioKind.NULL, rate, shape=shape),
+                Scenario(ScenarioKind.MIX, rate, shape=shape),
+                Scenario(ScenarioKind.OUTAGE, rate, days=1, shape=shape),
+                Scenario(ScenarioKind.OUTAGE, rate, days=3, shape=shape),
+                Scenario(ScenarioKind.RAMP, rate, 1.02, shape=shape),
+                Scenario(ScenarioKind.SECOND, rate, 1.6, shape=shape),
+            )
+            if shape.has_modes:
+                scenarios.append(Scenario(ScenarioKind.HITS, rate, shape=shape))
+        for scenario in scenarios:
+            yield BenchCell(scenario, families=(OURS,))
 
 
 CELLS: Mapping[str, BenchCell] = {cell.scenario.name: cell for cell in _cells()}

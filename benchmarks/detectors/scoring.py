@@ -24,6 +24,9 @@ EXPECTED = {
     ScenarioKind.PHASE: Verdict.REGRESSION,
     ScenarioKind.FAILURES: Verdict.REGRESSION,
     ScenarioKind.STEPS: Verdict.REGRESSION,
+    ScenarioKind.RAMP: Verdict.REGRESSION,
+    ScenarioKind.SECOND: Verdict.REGRESSION,
+    ScenarioKind.HITS: Verdict.REGRESSION,
     ScenarioKind.IMPROVEMENT: Verdict.IMPROVEMENT,
     ScenarioKind.RELABELLING: Verdict.RELABELLING,
     ScenarioKind.MIX: Verdict.MIX,
@@ -111,7 +114,8 @@ def in_time(truth: Truth, alerts: Sequence[DetectorAlert]) -> list[DetectorAlert
 
 def _is_excused(truth: Truth, alert: DetectorAlert) -> bool:
     """Whether a regression is right to report: it was planted, or contains what was."""
-    if truth.from_day is None or alert.day < truth.from_day:
+    since = CHANGED_ON if truth.earlier else truth.from_day
+    if since is None or alert.day < since:
         return False
     expected = EXPECTED.get(truth.scenario.kind)
     if expected not in {None, Verdict.REGRESSION}:

@@ -15,7 +15,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -66,12 +66,14 @@ class Place:
     owner: str
     cost: int
     granted: "asyncio.Future[None] | None" = None  #: while it waits
-    moving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def grow(self, more: int) -> None:
-        """Go on only once there is room for so many bytes *more*; see ``move``."""
-        async with self.moving:
-            await self._move(self.pool, self.cost + more)
+    def enlarge(self, more: int) -> None:
+        """Cost so many bytes *more*, if there is room for them now.
+
+        Raises:
+            Problem: 429 or 503 with ``Retry-After``.
+        """
+        self.pool.enlarge(self, more)
 
     async def move(self, pool: "Pool", cost: int) -> None:
         """Go on only once *pool* has room for work of this *cost*.
@@ -82,10 +84,6 @@ class Place:
         Raises:
             Problem: 429 or 503 with ``Retry-After``.
         """
-        async with self.moving:
-            await self._move(pool, cost)
-
-    async def _move(self, pool: "Pool", cost: int) -> None:
         self.leave()
         self.pool, self.cost = pool, cost
         await pool.enter(self)
@@ -149,6 +147,18 @@ class Pool:
         except BaseException:  # raised again: the place is another's now
             self._give_up(place)
             raise
+
+    def enlarge(self, place: Place, more: int) -> None:
+        """Let *place* cost *more*; one that is alone may cost anything. Raises ``Problem``."""
+        others = self.cost - place.cost
+        if others and self.cost + more > self.capacity.cost:
+            others_of_owner = self._held[place.owner] - place.cost
+            raise self._busy(
+                place.owner, Refused.KEY_SHARE if others_of_owner else Refused.OVERLOADED
+            )
+        place.cost += more
+        self.cost += more
+        self._held[place.owner] += more
 
     def leave(self, place: Place) -> None:
         """Give *place* to those that wait."""

@@ -8,9 +8,12 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from pkgutil import iter_modules
+from threading import Event
 from types import FrameType
 from typing import TypedDict
 
@@ -26,6 +29,7 @@ from ett_service.api.jobs import listing as jobs
 from ett_service.api.metrics import scrape
 from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
+from ett_service.api.reads import Reads
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
     corrections,
@@ -36,7 +40,16 @@ from ett_service.api.record import (
     traces,
     trainer_status,
 )
-from ett_service.api.regressions import comparison, mutes, power, triage, values
+from ett_service.api.regressions import (
+    causes,
+    comparison,
+    confirmation,
+    mutes,
+    power,
+    triage,
+    tuning,
+    values,
+)
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
@@ -44,7 +57,7 @@ from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys
 
 
@@ -74,10 +87,13 @@ ROUTERS = (
     markers.router,
     comparison.router,
     power.router,
+    causes.router,
+    tuning.router,
     mutes.router,
     regressions.router,
     values.router,
     triage.router,
+    confirmation.router,
     keys.router,
     receivers.router,
     deliveries.router,
@@ -97,7 +113,7 @@ class LifespanState(TypedDict):
     admission: Admission
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
-    store_epoch: str
+    store_epoch: StoreEpoch
 
 
 def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
@@ -109,22 +125,24 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[LifespanState]:
         with open_state() as state:
+            epoch = StoreEpoch(state.now_us)
             with state.store.reading() as conn:
-                epoch = stored_events.store_epoch(conn)
+                epoch.of(conn)
             yield _lifespan_state(state, epoch)
 
     app = Described(
         title="ETT service",
         version="1",
         lifespan=lifespan,
-        middleware=[Middleware(Access), Middleware(Admitted)],
+        middleware=[Middleware(Access), Middleware(Admitted), Middleware(Reads)],
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
-    add_handlers(app)
-    for router in (*ROUTERS, *pages):
+    routers = (*ROUTERS, *pages)
+    add_handlers(app, routers)
+    for router in routers:
         app.include_router(router)
     return app
 
@@ -137,7 +155,7 @@ class Described(FastAPI):
         return docs.describe(self)
 
 
-def _lifespan_state(state: AppState, store_epoch: str) -> LifespanState:
+def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
     revision = migrate.schema_revision()
     own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
     admission = Admission(state.capacities, own.count_refused)
@@ -158,21 +176,32 @@ FIRST_PROJECT = "default"
 
 _GRACE_S = 10
 
+_SILENT_MS = 60_000
+
+_TURN_S = 0.0005
+"""So long a thread computes while others wait; with Python's 5 ms a large read delayed each batch
+by 5 ms at every one of its hand-overs."""
+
 
 def serve(
-    settings: Settings, opened: AbstractContextManager[AppState], pages: Collection[APIRouter] = ()
+    settings: Settings,
+    opened: AbstractContextManager[AppState],
+    pages: Collection[APIRouter] = (),
+    first_key: Path | None = None,
 ) -> None:
-    """Serve what is *opened* until SIGINT or SIGTERM; the first key of a new file is printed.
+    """Serve what is *opened* until SIGINT or SIGTERM.
 
-    On loopback the log has a link that signs in once.
+    The first key of a new SQLite file is written to the file *first_key*, or else printed. On
+    loopback the log has a link that signs in once.
 
     Raises:
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
     """
+    ended = Event()
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, partial(_exit, ended))
     with closing(_listening(settings)) as listener, opened as state:
         connections.write_no_line_a_request()
         limits = connections.affordable(state.connections)
@@ -189,24 +218,30 @@ def serve(
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
-        _print_first_key(state.store, state.now_us())
+        _hand_out_first_key(state.store, state.now_us(), first_key)
         if pages and ip_address(host).is_loopback:
             _log_sign_in(state, f"http://{shown}:{port}")
         settle()
-        _Server(config, state).run(sockets=[listener])
+        sys.setswitchinterval(_TURN_S)
+        _Server(config, state, ended).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Tells what streams to browsers that the end has come."""
 
-    def __init__(self, config: uvicorn.Config, state: AppState) -> None:
+    def __init__(self, config: uvicorn.Config, state: AppState, ended: Event) -> None:
         super().__init__(config)
         self._stopping = state.stopping
+        self._ended = ended
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, as uvicorn does."""
         self._stopping.set()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        return await super().on_tick(counter) or self._ended.is_set()
 
 
 def settle() -> None:
@@ -218,19 +253,24 @@ def settle() -> None:
     gc.freeze()
 
 
-def _exit(_signal: int, _frame: object) -> None:
+def _exit(ended: Event, _signal: int, _frame: object) -> None:
+    ended.set()  # what is raised inside of a callback of the garbage collector is lost
     raise SystemExit(0)
 
 
 def _listening(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Connections inherit it. The system drops those whose client takes nothing of what is left.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_MS)
+    return listener
 
 
 def _log_sign_in(state: AppState, address: str) -> None:
     """Log a link that signs in whoever can read this log, once and on this machine alone."""
     with state.store.reading() as conn:
-        standing = [key for key in list_keys(conn) if key.revoked_at is None]
+        standing = [key for key in list_keys(conn) if key.stands(state.now_us())]
     if standing:
         owner = max(standing, key=lambda key: len(key.scopes))  # of several the oldest
         ticket = state.sessions.ticket(owner.prefix)
@@ -238,8 +278,8 @@ def _log_sign_in(state: AppState, address: str) -> None:
         log.info("Open %s/sign-in?ticket=%s in a browser, once.", address, ticket, extra=extra)
 
 
-def _print_first_key(store: Store, at_us: int) -> None:
-    """Print a key of every scope, if this embedded database has no key yet."""
+def _hand_out_first_key(store: Store, at_us: int, file: Path | None) -> None:
+    """Make a key of every scope, if this embedded database has no key yet."""
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
@@ -250,6 +290,11 @@ def _print_first_key(store: Store, at_us: int) -> None:
             conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
         )
     )
+    if file is not None:
+        file.touch(0o600)
+        file.write_text(key + "\n", "ascii")
+        log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
+        return
     log.info("Standard output shows the first key, only this once. It has every scope.")
     sys.stdout.write(key + "\n")
     sys.stdout.flush()

@@ -12,7 +12,7 @@ import asyncio
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -27,6 +27,7 @@ from starlette.requests import Request
 
 from ett_service.api.admission import Refused as Refusal
 from ett_service.api.columns import Column, ColumnKind, columns_of
+from ett_service.api.packed import Packed
 from ett_service.api.problems import Problem, ProblemKind, declared, fault_members
 from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind
@@ -200,7 +201,9 @@ CSV = "text/csv; charset=utf-8; header=present"
 PARQUET = "application/vnd.apache.parquet"
 NEXT_CURSOR = "ETT-Next-Cursor"
 
-_A_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r")
+_A_FORMULA_BEGINS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b\u2212")
+"""What a formula begins with, in the full-width and small forms that spreadsheets read, too."""
+
 _LARGEST = 2**63 - 1
 _ARROW = {
     ColumnKind.TEXT: pa.string(),
@@ -240,17 +243,63 @@ def as_file(
     next_cursor: str | None = None,
 ) -> Response:
     """Write *rows* as a file ``name.csv`` or ``name.parquet``."""
-    body, media = (
-        (_csv(columns, rows), CSV) if form == "csv" else (_parquet(columns, rows), PARQUET)
-    )
-    headers = {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
+    write, media = _FILES[form]
+    headers = _attached(name, form)
     if next_cursor is not None:
         headers[NEXT_CURSOR] = next_cursor
-    return Response(body, headers=headers, media_type=media)
+    return Response(b"".join(write(columns, [rows])), headers=headers, media_type=media)
+
+
+def listed_in_pieces(
+    form: FileFormat,
+    answer: BaseModel,
+    pieces: Iterable[Sequence[BaseModel]],
+    *,
+    of: type[BaseModel],
+    name: str,
+    check: Callable[[], None],
+) -> Response:
+    """Do what :func:`listed` does for rows that are made *piece* by piece.
+
+    The rows are the last member of *answer*, where they are missing. Before each piece *check* may
+    end the reading by an error.
+    """
+    checked = _checked(pieces, check)
+    if form == "json":
+        return Packed(_json_list(answer, checked)).response("application/json", {})
+    write, media = _FILES[form]
+    rows = ([row.model_dump(mode="json", by_alias=True) for row in piece] for piece in checked)
+    return Packed(write(columns_of(of), rows)).response(media, _attached(name, form))
+
+
+P = TypeVar("P")
+
+
+def _checked(pieces: Iterable[P], check: Callable[[], None]) -> Iterator[P]:
+    for piece in pieces:
+        check()
+        yield piece
+
+
+def _json_list(answer: BaseModel, pieces: Iterable[Sequence[BaseModel]]) -> Iterator[bytes]:
+    separator = answer.model_dump_json(by_alias=True).encode().removesuffix(b"]}")
+    for piece in pieces:
+        for row in piece:
+            yield separator + row.model_dump_json(by_alias=True).encode()
+            separator = b","
+    yield b"]}" if separator == b"," else separator + b"]}"
+
+
+def _attached(name: str, form: FileFormat) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}.{form}"'}
+
+
+OF_RECORD = (401, 403, 404, 410, 422, 429, 503)
+"""What is refused of a job's events and segments, which may be pruned."""
 
 
 def as_files(
-    refusals: Sequence[int] = (401, 403, 404, 422, 503), *, paged: bool = False
+    refusals: Sequence[int] = (401, 403, 404, 422, 429, 503), *, paged: bool = False
 ) -> dict[int | str, dict[str, Any]]:
     """Describe the ``responses`` of a route that lists: the formats beside JSON, and *refusals*."""
     cursor = {"description": "`next_cursor`, for CSV and Parquet.", "schema": {"type": "string"}}
@@ -265,11 +314,16 @@ def as_files(
     return {200: answer, **declared(*refusals)}
 
 
-def _csv(columns: Sequence[Column], rows: Iterable[Row]) -> bytes:
+def _csv(columns: Sequence[Column], pieces: Iterable[Iterable[Row]]) -> Iterator[bytes]:
+    heading = [column.name for column in columns]
+    yield _lines([heading])
+    for rows in pieces:
+        yield _lines([_cell(column.value(row)) for column in columns] for row in rows)
+
+
+def _lines(rows: Iterable[Sequence[str | int | float]]) -> bytes:
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([column.name for column in columns])
-    writer.writerows([_cell(column.value(row)) for column in columns] for row in rows)
+    csv.writer(buffer, lineterminator="\r\n").writerows(rows)
     return buffer.getvalue().encode()
 
 
@@ -287,15 +341,23 @@ def _cell(value: Any) -> str | int | float:
             return _json(value)
 
 
-def _parquet(columns: Sequence[Column], rows: Sequence[Row]) -> bytes:
+def _parquet(columns: Sequence[Column], pieces: Iterable[Sequence[Row]]) -> Iterator[bytes]:
     fields = [pa.field(column.name, _ARROW[column.kind]) for column in columns]
-    arrays = [
-        pa.array([_typed(column.kind, column.value(row)) for row in rows], field.type)
-        for column, field in zip(columns, fields, strict=True)
-    ]
     buffer = io.BytesIO()
-    parquet.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields)), buffer)
-    return buffer.getvalue()
+    with parquet.ParquetWriter(buffer, pa.schema(fields)) as writer:
+        for rows in pieces:
+            arrays = [
+                pa.array([_typed(column.kind, column.value(row)) for row in rows], field.type)
+                for column, field in zip(columns, fields, strict=True)
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema))
+    yield buffer.getvalue()
+
+
+_FILES: dict[FileFormat, tuple[Callable[..., Iterator[bytes]], str]] = {
+    "csv": (_csv, CSV),
+    "parquet": (_parquet, PARQUET),
+}
 
 
 def _typed(kind: ColumnKind, value: Any) -> Any:

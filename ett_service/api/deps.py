@@ -12,11 +12,19 @@ from sqlalchemy import Connection
 
 from ett_service.api.answers import Words
 from ett_service.api.problems import Problem, ProblemKind, fault_members
+from ett_service.api.reads import Read, ReadTicket
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import GROUPS
 from ett_service.fleet import scope as scopes
-from ett_service.fleet.scope import STEPS, Exclusions, Scope, Window
-from ett_service.ingest.refusals import Fault
+from ett_service.fleet.scope import (
+    MOST_CHARACTERS,
+    MOST_CONDITIONS,
+    STEPS,
+    Exclusions,
+    Scope,
+    Window,
+)
+from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, find_key
@@ -26,10 +34,12 @@ _NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str | None, Query(max_length=200, pattern=_NO_NUL)]
 
 
-def _instant(value: str | None) -> int | None:
+def _instant(value: object) -> int | None:
     if value is None:
         return None
     try:
+        if not isinstance(value, str):
+            raise Fault(Code.BAD_TIMESTAMP)  # noqa: TRY301 -- as of a text
         return parse_day_or_instant(value)
     except Fault as fault:
         raise PydanticCustomError(
@@ -61,8 +71,8 @@ async def _state(request: Request) -> AppState:  # a plain function would take a
 State = Annotated[AppState, Depends(_state)]
 
 
-def _reader(state: State) -> Iterator[Connection]:
-    with state.store.reading() as conn:
+def _reader(state: State, read: ReadTicket) -> Iterator[Connection]:
+    with state.store.reading() as conn, read.interruptible(conn):
         yield conn
 
 
@@ -90,13 +100,15 @@ def key_of(request: Request, conn: Connection) -> Key:
     """Find the key that the request names, or that of the page's reader who asks through it.
 
     Raises:
-        Problem: 401, alike for a missing, mistyped, unknown and revoked key.
+        Problem: 401, alike for a missing, mistyped, unknown, revoked and expired key.
     """
     reader: Key | None = getattr(request.state, "reader", None)
     if reader is not None:
         return reader
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    key = find_key(conn, text.strip()) if scheme.lower() == "bearer" else None
+    state: AppState = request.state.app
+    is_bearer = scheme.lower() == "bearer"
+    key = find_key(conn, text.strip(), state.now_us()) if is_bearer else None
     if key is None:
         raise Problem(
             ProblemKind.UNAUTHORIZED,
@@ -144,11 +156,25 @@ class _Writing:
             return require(key_of(request, conn), *self._scopes)
 
 
+def _sending_key(key: Annotated[Key, Depends(_Writing("write"))], state: State) -> Key:
+    state.store.require_room()
+    return key
+
+
 ReadingKey = Annotated[Key, Depends(_reading_key)]
 ListingKey = Annotated[Key, Depends(_listing_key)]
-WritingKey = Annotated[Key, Depends(_Writing("write"))]
+WritingKey = Annotated[Key, Depends(_sending_key)]
+"""Raises StorageUnavailable, too, where there is no room for what is sent."""
 AdminKey = Annotated[Key, Depends(_Writing("admin"))]
 CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
+
+
+async def _reading(_: ReadingKey, read: ReadTicket) -> Read:
+    return read
+
+
+Reading = Annotated[Read, Depends(_reading)]
+"""Says how large an answer may become, before it is read, and whether it is still waited for."""
 
 
 def _project(description: str) -> Any:
@@ -219,8 +245,31 @@ def _job(job: Annotated[str, Path(description="The job's name.", examples=["llm-
 Job = Annotated[str, Depends(_job)]
 
 
+_DIMENSION = f"(?:{'|'.join(GROUPS)})"
+_NONE_TWICE = r"(?!(?:.*,)?([a-z_]+),(?:.*,)?\1(?:,|$))"
+
+Condition = Annotated[
+    str,
+    WithJsonSchema(
+        {"type": "string", "pattern": rf"^{_DIMENSION}:[^\x00]{{0,{MOST_CHARACTERS}}}$"}
+    ),
+]
+"""`DIMENSION:VALUE`, read by ``scope.where``."""
+
+AT_MOST = {"maxItems": MOST_CONDITIONS}
+
 GroupBy = Annotated[
-    str | None,
+    Annotated[
+        str,
+        WithJsonSchema(
+            {
+                "type": "string",
+                "maxLength": 200,
+                "pattern": f"^{_NONE_TWICE}(?:{_DIMENSION}(?:,{_DIMENSION})*)?$",
+            }
+        ),
+    ]
+    | None,
     Query(
         description=f"Dimensions, separated by commas: {', '.join(GROUPS)}.",
         max_length=200,
@@ -235,8 +284,9 @@ class ScopeQuery:
 
     project: ProjectName = None
     where: Annotated[
-        tuple[str, ...],
+        tuple[Condition, ...],
         Query(
+            json_schema_extra=AT_MOST,
             description="`DIMENSION:VALUE`, split at the first colon; empty for unknown. Several "
             "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["team:pretraining"]],

@@ -30,8 +30,9 @@ class Readiness(Answer):
     """Whether the service can do its work, part by part."""
 
     ready: bool
-    parts: dict[Literal["store", "schema", "worker"], PartHealth] = Field(
-        description="`elsewhere`: the worker runs in another process."
+    parts: dict[Literal["store", "schema", "worker", "disk"], PartHealth] = Field(
+        description="`elsewhere`: the worker runs in another process. The `disk` fails while less "
+        "than `min_free_bytes` are free beside a SQLite file, or it takes no writes."
     )
     waiting_jobs: int | None = Field(description="Jobs with events that are not folded in yet.")
 
@@ -49,7 +50,7 @@ async def read_health() -> Health:
 
 @router.get("/readyz", operation_id="read_readiness", responses=_NOT_READY)
 async def read_readiness(request: Request, state: State, response: Response) -> Readiness:
-    """Check that the store can be read, its schema is current and the worker runs."""
+    """Check that the store can be read and has room, its schema is current and the worker runs."""
     admission: Admission = request.state.admission
     readiness = await to_thread.run_sync(_readiness, state, limiter=admission.health)
     response.status_code = 200 if readiness.ready else 503
@@ -70,8 +71,17 @@ def _readiness(state: AppState) -> Readiness:
     else:
         parts = ("ok", "ok" if current else "failed")
     store, schema = parts
+    disk = _disk(state)
     return Readiness(
-        ready=current and worker != "failed",
-        parts={"store": store, "schema": schema, "worker": worker},
+        ready=current and "failed" not in (worker, disk),
+        parts={"store": store, "schema": schema, "worker": worker, "disk": disk},
         waiting_jobs=waiting,
     )
+
+
+def _disk(state: AppState) -> PartHealth:
+    try:
+        state.store.require_room()
+    except EttError:
+        return "failed"
+    return "ok"

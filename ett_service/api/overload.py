@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ett_service.api.admission import UNKNOWN, Admission, Place, Pool, Refused
+from ett_service.api.admission import UNKNOWN, Admission, Pool, Refused
 from ett_service.api.connections import require_small_head
 from ett_service.api.problems import Problem, ProblemKind, render
 
@@ -20,23 +20,10 @@ OWN_POOL = frozenset({"/v1/events", "/v1/traces"})
 """Routes that read large bodies: they are let in by the route, once the body is there."""
 
 READ_COST = 1 << 20
-"""Bytes that a read costs until its route weighs it: what most answers take to make."""
+"""Bytes that a read costs until its route says more: what most answers take to make."""
 
 _MOST_OWNERS = 4096
 _SMALL_BODY = 64 << 10
-
-
-async def weigh(request: Request, cost: int) -> None:
-    """Go on only once there is room for an answer that takes *cost* bytes to make.
-
-    For a route that knows so much before it reads: as a dependency before the connection's.
-
-    Raises:
-        Problem: 429 or 503 with ``Retry-After``.
-    """
-    place: Place | None = getattr(request.state, "place", None)
-    if place is not None and cost > READ_COST:
-        await place.grow(cost - READ_COST)
 
 
 class Owners:

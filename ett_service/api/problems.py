@@ -2,18 +2,20 @@
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import Match, Route
 
 from ett_service.api.answers import add_headers
 from ett_service.fleet.scope import BadQuestion
@@ -27,6 +29,7 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
 )
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +51,7 @@ class ProblemKind(Enum):
     FORBIDDEN = 403, "forbidden", "The key lacks a scope"
     NOT_FOUND = 404, "not-found", "Not found"
     METHOD_NOT_ALLOWED = 405, "method-not-allowed", "The method is not allowed here"
+    PRUNED = 410, "pruned", "The record of the job was pruned"
     CONFLICT = 409, "conflict", "The request conflicts with the stored state"
     REQUEST_TIMEOUT = 408, "request-timeout", "The request arrived too slowly"
     TOO_LARGE = 413, "too-large", "The request is too large"
@@ -153,19 +157,21 @@ def declared(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Answer every error in *app* with a problem document."""
+def add_handlers(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Answer every error in *app*, which has *routers*, with a problem document."""
     expected = (
         Problem,
         BadQuestion,
         RequestValidationError,
         HTTPException,
+        RecordPruned,
         Refused,
         StorageUnavailable,
         ClientDisconnect,
     )
     for kind in expected:
         app.add_exception_handler(kind, _refuse)
+    app.add_exception_handler(405, partial(_refuse_method, routers))
     app.add_exception_handler(Exception, _fail)
 
 
@@ -182,7 +188,7 @@ def problem_of(error: Exception) -> Problem:
         case HTTPException():
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             problem = Problem(kind, headers=error.headers)
-        case Refused():
+        case Refused() | RecordPruned():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
@@ -199,8 +205,10 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused) -> Problem:
+def _of_refused(error: Refused | RecordPruned) -> Problem:
     match error:
+        case RecordPruned():
+            return Problem(ProblemKind.PRUNED, str(error))
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}
@@ -231,6 +239,18 @@ def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         log.warning("%s", error, extra=_log_fields(request, "storage_unavailable"))
     return render(request, problem_of(error))
+
+
+def _refuse_method(routers: Sequence[APIRouter], request: Request, _: Exception) -> Response:
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    methods = {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+    headers = {"Allow": ", ".join(sorted(methods))}
+    return render(request, Problem(ProblemKind.METHOD_NOT_ALLOWED, headers=headers))
 
 
 def _fail(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from threading import Event
 from typing import Protocol
 
@@ -35,6 +36,16 @@ class Notifications:
     public_url: str = ""  #: where people reach this server
 
 
+def is_loopback(host: str) -> bool:
+    """Whether *host* is a name or an address of this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class AppState:
     """The store, the clock, the limits, and the worker where one runs in this process."""
@@ -44,7 +55,8 @@ class AppState:
     limits: Limits
     worker: Waker | None = None
     version: str = "0"
-    open_metrics: bool = False  #: ``/metrics`` without a key, for a server on loopback
+    open_metrics: bool = False  #: ``/metrics`` without a key
+    local_metrics: bool = False  #: likewise, for whoever asks on this machine and no proxy does
     body_deadline_s: float = 30.0  #: for the whole body of a request
     capacities: Capacities = field(default_factory=Capacities)
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)

@@ -107,6 +107,8 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "recompute": Entry(
         "recompute every job and rewrite its numbers", "operations.database", "RECOMPUTE"
     ),
+    "backup": Entry("copy a SQLite database while it is used", "operations.backup"),
+    "prune": Entry("delete the events of jobs that are long over", "operations.prune"),
     "receivers": Entry("manage who is notified of regressions", "receivers"),
     "keys": Entry("create, list and revoke API keys", "record.keys"),
     "config": Entry("show or check the settings", "operations.config"),

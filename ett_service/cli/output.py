@@ -11,6 +11,9 @@ from typing import Any, BinaryIO
 NONE = "-"
 """What stands for a value that does not exist."""
 
+_KIBI = 1024
+_WHOLE_FROM = 100  #: amounts from here on need no decimals
+
 
 def write_json(value: object) -> None:
     """Write *value*, which may hold dataclasses, as JSON."""
@@ -77,6 +80,20 @@ def clock(seconds: float | None) -> str:
 def minute(instant: str | None) -> str:
     """Show an RFC 3339 instant to the second, without its zone."""
     return NONE if instant is None else instant[:19].replace("T", " ")
+
+
+def size(n_bytes: int) -> str:
+    """Show bytes in the largest unit of which there is one: ``812 KiB``, ``1.4 GiB``."""
+    value, unit = float(n_bytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < _KIBI:
+            break
+        value, unit = value / _KIBI, larger
+    return (
+        f"{value:.0f} {unit}"
+        if unit == "bytes" or abs(value) >= _WHOLE_FROM
+        else f"{value:.1f} {unit}"
+    )
 
 
 def conditions(values: Mapping[str, str]) -> str:

@@ -28,13 +28,19 @@ _PATIENT_S = 60.0  # a receiver under test may take its time
 _SHARED = (project, server)
 _NAMED = (named("name", "name, as `list` shows it"), *_SHARED)
 
+
+def _state(receiver: Answer) -> str:
+    until = receiver["paused_until"]
+    return str(receiver["state"]) if until is None else f"paused until {minute(until)} (UTC)"
+
+
 _RECEIVERS = (
     identifier("name"),
     text("from", "project", lambda name: name or "settings"),
     text("format"),
     text("host", "host", or_dash),
     text("where", "where", lambda where: conditions(where) or "all"),
-    styled(text("state"), outcome),
+    styled(text("state", _state), outcome),
     number("failures"),
     number("pending", "waiting"),
     number("dead"),

@@ -16,10 +16,11 @@ from ett_service.core.regressions.state import (
     transition,
 )
 from ett_service.detection.inputs import observe
-from ett_service.detection.options import Plan
-from ett_service.detection.run import RunResult, attributed, memory_of, search
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import RunResult, attributed, days_to_read, memory_of, search
 from ett_service.detection.sample import Observed
 
+_NO_MEMORY = Memory()
 _BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})
 
 
@@ -53,16 +54,26 @@ class Backtest:
 
 
 def retrace(
-    conn: Connection, project_id: int, runs_at: Sequence[int], plan: Plan, rules: StateRules
+    conn: Connection,
+    project_id: int,
+    runs_at: Sequence[int],
+    plan: Plan,
+    rules: StateRules,
+    memory: Memory = _NO_MEMORY,
 ) -> tuple[Backtest, Observed]:
     """Read a project once and run the detector at instants in ascending order, whole days apart.
 
-    What did not lapse is attributed.
+    What did not lapse is attributed. The power of a single run is that of a search with *memory*,
+    which is of the searches that were stored before.
     """
     window = plan.options.recent_days + plan.options.baseline_days
     before = (runs_at[-1] - runs_at[0]) // DAY_US
-    observed = observe(conn, project_id, runs_at[-1], window + before, plan)
+    days = max(window + before, days_to_read(runs_at[-1], plan.options, memory))
+    observed = observe(conn, project_id, runs_at[-1], days, plan)
     retraced = backtest(observed, runs_at, plan, rules)
+    if len(runs_at) == 1 and memory != _NO_MEMORY:
+        power = search(observed, runs_at[0], plan, memory).power
+        retraced = replace(retraced, runs=[replace(retraced.last, power=power)])
     for course in retraced.courses:
         if not course.lapsed:
             # Nearest to the onset, what came with it stands out most.
@@ -84,7 +95,7 @@ def backtest(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: Stat
     for at_us in runs_at:
         result = search(observed, at_us, plan, memory_of(states.values()))
         runs.append(result if at_us == runs_at[-1] else replace(result, power=()))
-        after = advance(states, result.findings, at_us, rules)
+        after = advance(states, result.findings, at_us, rules, result.gone)
         by_key = {FindingKey.of(each.finding): each for each in result.run_findings}
         for key in states | after:
             _extend(courses, states.get(key), after.get(key), by_key.get(key), at_us)

@@ -1,9 +1,9 @@
 """The options of a search for regressions, its memory and its answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ett_service.core.regressions.finding import Cohort, Finding, Series, Subject
+from ett_service.core.regressions.finding import Cohort, Finding, Metric, Series, Subject
 from ett_service.fleet.economy import Economy
 
 MOST_COHORTS = 1_000
@@ -24,6 +24,8 @@ class Options:
     effect_floor: float = 1.15  #: a change by a smaller factor is none
     impact_floor: float = 0.0025  #: share of the GPU-hours of the whole project
     q: float = 0.06  #: expected share of false findings among all
+    tuned: Mapping[Metric, float] = field(default_factory=dict)
+    """Factors of what the smallest change of a metric exceeds 1 by, from people's verdicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +85,7 @@ class Plan:
     strata: tuple[str, ...] = ("hardware", "kind", "size")
     options: Options = field(default_factory=Options)
     economy: Economy = field(default_factory=Economy)
+
+    def tuned(self, factors: Mapping[Metric, float]) -> "Plan":
+        """Return the plan with other smallest changes; see ``Options.tuned``."""
+        return replace(self, options=replace(self.options, tuned=dict(factors)))

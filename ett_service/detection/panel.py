@@ -12,13 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from ett_service.detection.day_memory import DayMemory, day_memory
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import WEEK_DAYS, Groups
 
 _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
+_PRIOR_OF_WEEKDAYS = 6.0  #: the pooled variance of weekdays, likewise
 _LEAST_OTHERS = 0.1  #: share of the rows that other cohorts need to predict a group
 _TINY = 1e-12
-_MAX_CORRELATION = 0.6
+_LEAST_FREEDOM = 5.0
+_MOST_SKEWNESS = 0.8  #: of a mean, and the score up to which it is corrected
+_MOST_SCORE = 4.0
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
 _LEAST_INFORMATION = 1e-9  #: on either side, for a score
 
@@ -34,6 +38,7 @@ class Cells:
     variance: Floats  #: of one row, by cohort
     baseline: int  #: the number of days of the baseline, which come first
     weekday: Ints  #: of each day, 0 to 6 from any
+    skewness: float = 0.0  #: of one row
 
     def shifted(self, members: Floats, start: int, stop: int) -> "Cells":
         """Take each member's own change of these days off its level."""
@@ -53,6 +58,36 @@ class Panel:
     count: Ints
     effective: Floats  #: the number of independent rows that weigh as much
     freedom: Floats  #: by group, degrees of freedom of its variance
+    memory: DayMemory
+    third: Floats  #: by group, third moment of one row
+
+    def of(self, group: int) -> "Panel":
+        """Return the series of one group alone."""
+        rows = slice(group, group + 1)
+        return Panel(
+            self.level[rows],
+            self.precision[rows],
+            self.background[rows],
+            self.count[rows],
+            self.effective[rows],
+            self.freedom[rows],
+            DayMemory(self.memory.covariance[rows], self.memory.decay[rows]),
+            self.third[rows],
+        )
+
+    def error(self, late: Flags, early: Flags) -> Floats:
+        """Return the standard error of changes by group; infinite where a side has no values.
+
+        *late* and *early* are changes by days.
+        """
+        after, before = self.precision @ late.T, self.precision @ early.T
+        both = (after > _LEAST_INFORMATION) & (before > _LEAST_INFORMATION)
+        after, before = np.where(both, after, 1.0), np.where(both, before, 1.0)
+        weights = self.precision[:, None, :] * (
+            late / after[:, :, None] - early / before[:, :, None]
+        )
+        variance = 1 / after + 1 / before + self.memory.variance(weights)
+        return np.where(both, np.sqrt(np.maximum(variance, _TINY)), np.inf)
 
 
 def centred(cells: Cells) -> Cells:
@@ -73,12 +108,18 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     background = _background(own, everywhere, cells.baseline)
     background = background + _weekdays(own.level - background, own, cells)
     level = np.where(own.weight > 0, own.level - background, 0.0)
-    days, freedom = _day_variance(level, own, cells.baseline, np.array(groups.single))
+    single, early = np.array(groups.single), slice(0, cells.baseline)
+    days, freedom = _day_variance(level, own, cells.baseline, single)
     variance = own.variance + days[:, None]
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
-    precision = precision * _independence(level[:, : cells.baseline], precision)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
-    return Panel(level, precision, background, count, groups.members @ cells.effective, freedom)
+    effective = groups.members @ cells.effective
+    memory = day_memory(level[:, early], precision[:, early], single)
+    freedom = np.maximum(freedom * memory.independence(precision[:, early]), _LEAST_FREEDOM)
+    rows = groups.members @ cells.weight.sum(axis=1)
+    of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
+    third = cells.skewness * of_row**1.5
+    return Panel(level, precision, background, count, effective, freedom, memory, third)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +172,33 @@ def _background(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
 
 
 def _weekdays(level: Floats, own: _Pooled, cells: Cells) -> Floats:
-    """Return the effect of the day of the week on a group, as far as its baseline shows it."""
+    """Return the effect of the day of the week on a group, as far as its baseline shows it.
+
+    The variance between weekdays is mostly that of all groups: seven means of few values differ
+    by chance.
+    """
     weeks = cells.baseline // WEEK_DAYS
     if weeks <= 1:
         return np.zeros_like(level)
     early = cells.weekday[:, None] == np.arange(WEEK_DAYS)
     early[cells.baseline :] = False
-    present = (own.weight > 0).astype(np.float64)
-    count = present @ early
-    mean = ratio((level * present) @ early, count)
-    within = np.maximum(ratio((level**2 * present) @ early, count) - mean**2, 0.0)
-    error = within.mean(axis=1) / (weeks - 1)
+    weight = own.weight @ early
+    mean = ratio((level * own.weight) @ early, weight)
+    square = ratio((level**2 * own.weight) @ early, weight)
+    within = ratio(((square - mean**2) * weight).sum(axis=1), weight.sum(axis=1))
+    error = within[:, None] * ratio(own.weight**2 @ early, weight**2) * weeks / (weeks - 1)
     mean = mean - mean.mean(axis=1, keepdims=True)
-    between = np.maximum((mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error, 0.0)
-    shrinkage = ratio(between, between + error)
-    return np.asarray((mean * shrinkage[:, None])[:, cells.weekday])
+    between = _between(mean, error)[:, None]
+    return np.asarray((mean * ratio(between + 0 * error, between + error))[:, cells.weekday])
+
+
+def _between(mean: Floats, error: Floats) -> Floats:
+    """Return the variance between weekdays of each group, mixed with that of all."""
+    excess = (mean**2).sum(axis=1) / (WEEK_DAYS - 1) - error.mean(axis=1)
+    sure = ratio(np.ones(len(error)), error.mean(axis=1) ** 2)
+    pooled = float((excess * sure).sum()) / max(float(sure.sum()), _TINY)
+    mixed = (excess + _PRIOR_OF_WEEKDAYS * pooled) / (1 + _PRIOR_OF_WEEKDAYS)
+    return np.asarray(np.maximum(mixed, 0.0))
 
 
 def _day_variance(
@@ -165,21 +218,6 @@ def _day_variance(
             variance = np.where(kind, np.maximum(mixed, pooled), variance)
     freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
     return variance, freedom
-
-
-def _independence(level: Floats, precision: Floats) -> float:
-    """Return the information of a day relative to one that is independent of its neighbours.
-
-    Autocorrelated levels are worth fewer days (Bartlett 1946, with the correlation of the first
-    order, over all groups).
-    """
-    standard = level * np.sqrt(precision[:, : level.shape[1]])
-    square = float((standard**2).sum())
-    if not square:
-        return 1.0
-    correlation = float((standard[:, 1:] * standard[:, :-1]).sum()) / square
-    correlation = min(max(correlation, 0.0), _MAX_CORRELATION)
-    return (1 - correlation) / (1 + correlation)
 
 
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -230,7 +268,13 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
     has_rows = (panel.count > 0).astype(np.float64)
     after, before = tails(precision, most), heads(precision, most)
     change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
-    raw = change * np.sqrt(_over(after * before, after + before))
+    late = np.arange(panel.level.shape[1]) >= panel.level.shape[1] - np.arange(1, most + 1)[:, None]
+    error = panel.error(late[: after.shape[1]], ~late[: after.shape[1]])
+    rows, earlier = tails(panel.effective, most), heads(panel.effective, most)
+    third = panel.third[:, None] * (
+        _over(np.ones_like(rows), rows**2) - _over(np.ones_like(rows), earlier**2)
+    )
+    raw = unskewed(change / error, third / error**3)
     recent = np.rint(tails(panel.effective, most)) >= fewest.recent
     return Starts(
         score=as_normal(raw, panel.freedom[:, None]),
@@ -239,6 +283,12 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
         enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
         days=tails(has_rows, most).astype(np.int64),
     )
+
+
+def unskewed(score: Floats, skewness: Floats) -> Floats:
+    """Return scores as rare as those of a skewed mean (Cornish and Fisher 1938)."""
+    skewness = np.clip(skewness, -_MOST_SKEWNESS, _MOST_SKEWNESS)
+    return np.asarray(score - skewness * (np.minimum(score**2, _MOST_SCORE**2) - 1) / 6)
 
 
 def as_normal(score: Floats, freedom: Floats) -> Floats:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US, WEEK_US
 from ett_service.core.regressions.finding import (
     Attribution,
+    Cohort,
     Finding,
     Impact,
     Metric,
@@ -52,6 +53,7 @@ class RunResult:
     run_findings: tuple[RunFinding, ...]
     power: tuple[Power, ...]
     series: int  #: how many were tested
+    gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -83,7 +85,18 @@ def search(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> Run
         if finding.series in memory.open
         or not is_stale(finding, observed, as_of_us, options.recent_days)
     )
-    return RunResult(run_findings, scanned.power, scanned.series)
+    since_us = as_of_us - options.recent_days * DAY_US
+    gone = tuple(
+        series
+        for series in memory.open
+        if not _has_run(observed, series.cohort, (since_us, as_of_us))
+    )
+    return RunResult(run_findings, scanned.power, scanned.series, gone)
+
+
+def _has_run(observed: Observed, cohort: Cohort, span: tuple[int, int]) -> bool:
+    """Tell whether a cohort held any time in a span of whole days."""
+    return bool(_rows(observed, within(observed.cohorts, cohort), span).any())
 
 
 def attributed(
@@ -267,9 +280,15 @@ def _failure_rate(
 
 
 def _ett_ratio(observed: Observed, inside: Flags, span: tuple[int, int]) -> float | None:
+    rows = _rows(observed, inside, span)
+    whole = sum(float(us[rows].sum()) for us in observed.time.values())
+    return float(observed.time[Category.EFFECTIVE_TRAINING][rows].sum()) / whole if whole else None
+
+
+def _rows(observed: Observed, inside: Flags, span: tuple[int, int]) -> Flags:
+    """Mark the rows of time in a span of whole days."""
     first_us = observed.to_us - observed.days * DAY_US
     first, last = ((at_us - first_us) // DAY_US for at_us in span)
     rows = inside[observed.time_cohort]
     rows &= (observed.time_day >= first) & (observed.time_day < last)
-    whole = sum(float(us[rows].sum()) for us in observed.time.values())
-    return float(observed.time[Category.EFFECTIVE_TRAINING][rows].sum()) / whole if whole else None
+    return np.asarray(rows)

@@ -7,6 +7,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.detection.mix import mix_changes
+from ett_service.detection.models.durations import DurationModel
 from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import Z_80, Change, SeriesModel
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
@@ -27,7 +29,6 @@ from ett_service.detection.verdict import (
     finding_of,
     is_outage_like,
     is_relabelled,
-    mix_changes,
     of_metric,
     passes,
     without_explained,
@@ -58,7 +59,7 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     findings = without_explained(
         (
             finding
-            for finding in _findings(changes, models, series, options)
+            for finding in _surest(_findings(changes, models, series, options))
             if finding.series not in memory.open
         ),
         {series: frozen.onset_us for series, frozen in memory.open.items()},
@@ -105,11 +106,13 @@ class _Models:
     def without_open(self) -> Iterator[SeriesModel]:
         """Yield each model without the open findings, so that no other cohort shows them."""
         for subject in self.window.sample.subjects:
-            yield self._without_open(subject)
+            model = self.of(subject)
+            yield self._without_open(model)
+            if isinstance(model, DurationModel) and model.modes is not None:
+                yield self._without_open(model.modes)
 
-    def _without_open(self, subject: Subject) -> SeriesModel:
-        window = self.window
-        model = self.of(subject)
+    def _without_open(self, model: SeriesModel) -> SeriesModel:
+        window, subject = self.window, model.subject
         for series, frozen in sorted(self.memory.open.items()):
             group = self.groups.place(series.cohort)
             start = window.day_of(frozen.onset_us) - (window.sample.days - window.days)
@@ -132,6 +135,16 @@ def _findings(
             finding = finding_of(candidate, context, models.window, options)
             if passes(finding):
                 yield finding
+
+
+def _surest(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield one finding of each series and verdict: modes may show what all durations show."""
+    surest: dict[tuple[Series, Verdict], Finding] = {}
+    for finding in findings:
+        key = (finding.series, finding.verdict)
+        if key not in surest or finding.p < surest[key].p:
+            surest[key] = finding
+    yield from surest.values()
 
 
 def _by_kind(changes: Iterable[Candidate]) -> Iterator[list[Candidate]]:

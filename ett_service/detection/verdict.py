@@ -1,19 +1,13 @@
-"""Verdicts: what each candidate is, which findings others explain, and changes of the mix."""
+"""Verdicts: what each candidate is, and which findings others explain."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from ett_service.core.fleet.decomposition import Times, decompose
-from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.core.words import Category, Phase
-from ett_service.detection.models.ett_ratio import times
-from ett_service.detection.models.registry import METRICS, PRECEDENCE
+from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import Change, SeriesModel
-from ett_service.detection.options import Memory, Options
-from ett_service.detection.sample import ETT, Sample, SmallInts
+from ett_service.detection.options import Options
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
@@ -21,9 +15,8 @@ from ett_service.detection.selection import (
     OUTLIVES,
     WORSE,
     Candidate,
-    Scores,
 )
-from ett_service.detection.window import Groups, Window, comparable
+from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""
@@ -34,17 +27,13 @@ FEWEST_OUTAGE_DAYS = 5
 _LASTING_GATES = frozenset({"without_any_day", "still_there", "recent_values", "recent_days"})
 """Gates that an incident need not pass."""
 
+_COST_GATES = frozenset({"impact"})
+"""Gates that a small regression need not pass."""
+
 _CHANGED_TOGETHER = 2.0  #: score of a phase that changed together with another
 _OUTAGE_PHASES = 2  #: more phases of a cohort that change with it make an outage likely
 _MOVED = 2.5  #: score of the phase that time went from or to
 _BALANCED = 0.4  #: share of the moved time by which the other phase may differ
-
-_NEAR_US = 5 * DAY_US  #: changes with one cause are found to begin within this time
-
-MIX_PART = 0.7  #: of the change, that the mix explains
-LEAST_POINTS = 0.01  #: of ETT%, as a part of 1, by which the project's figure moved
-_TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)
-_WHOLE_PROJECT = Groups(((),), np.ones((1, 1)), (True,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +50,12 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
     model, group = candidate.model, candidate.group
     lasting, options = candidate.lasting, of_metric(options, model.subject.metric)
     change = model.change(group, lasting.start, lasting.stop)
+    gates = _gates(candidate, change, context, options)
     return change.finding(
         Series(model.subject, model.groups.names[group]),
-        _verdict(candidate, context),
+        _verdict(candidate, context, gates),
         window.at_us(lasting.start),
-        gates=_gates(candidate, change, context, options),
+        gates=gates,
         p=candidate.p,
         q=context.q,
     )
@@ -73,24 +63,29 @@ def finding_of(candidate: Candidate, context: Context, window: Window, options: 
 
 def of_metric(options: Options, metric: Metric) -> Options:
     """Return the options of a search with the smallest effect of one metric."""
-    part = METRICS[metric].floor
+    part = METRICS[metric].floor * options.tuned.get(metric, 1.0)
     return replace(options, effect_floor=1 + (options.effect_floor - 1) * part)
 
 
 def passes(finding: Finding) -> bool:
-    """Tell whether a finding passes the gates that even an incident must pass."""
+    """Tell whether a finding passes the gates that its verdict asks for."""
     failed = {gate.name for gate in finding.gates if not gate.passed}
     if finding.verdict is Verdict.INCIDENT:
         failed -= _LASTING_GATES
+    if finding.verdict is Verdict.SMALL:
+        failed -= _COST_GATES
     return not failed
 
 
-def _verdict(candidate: Candidate, context: Context) -> Verdict:
+def _verdict(candidate: Candidate, context: Context, gates: Iterable[Gate]) -> Verdict:
     if not candidate.lasting.lasts:
         return Verdict.INCIDENT
     if context.relabelled:
         return Verdict.RELABELLING
-    return Verdict.REGRESSION if candidate.sign == WORSE else Verdict.IMPROVEMENT
+    if candidate.sign == BETTER:
+        return Verdict.IMPROVEMENT
+    is_cheap = any(gate.name in _COST_GATES and not gate.passed for gate in gates)
+    return Verdict.SMALL if is_cheap else Verdict.REGRESSION
 
 
 def _gates(
@@ -101,14 +96,14 @@ def _gates(
     before, after, lasting = change.before, change.after, candidate.lasting
     fewest = candidate.model.fewest(options)
     return (
-        _at_least("recent_values", after.n, fewest.recent),
-        _at_least("baseline_values", before.n, fewest.baseline),
-        _at_least("recent_days", after.days, _fewest_days(candidate, context)),
+        at_least("recent_values", after.n, fewest.recent),
+        at_least("baseline_values", before.n, fewest.baseline),
+        at_least("recent_days", after.days, _fewest_days(candidate, context)),
         Gate("p", candidate.p, options.q, candidate.p <= options.q),
         Gate("q", context.q, options.q, context.q <= options.q),
-        _at_least("effect", factor, options.effect_floor),
+        at_least("effect", factor, options.effect_floor),
         Gate("impact", part, options.impact_floor, part is None or part >= options.impact_floor),
-        _at_least("without_any_day", lasting.without_one, OUTLIVES),
+        at_least("without_any_day", lasting.without_one, OUTLIVES),
         Gate("still_there", lasting.fallen, FALLEN, lasting.fallen < FALLEN),
     )
 
@@ -120,7 +115,7 @@ def _fewest_days(candidate: Candidate, context: Context) -> int:
     return FEWEST_DAYS if single else FEWEST_SHARED_DAYS
 
 
-def _at_least(name: str, value: float, limit: float) -> Gate:
+def at_least(name: str, value: float, limit: float) -> Gate:
     return Gate(name, float(value), float(limit), value >= limit)
 
 
@@ -164,153 +159,26 @@ def _moved(model: SeriesModel, group: int, start: int) -> float:
     return change.before.median * (change.ratio - 1)
 
 
-Onset = tuple[Series, int]
-"""A series, and since when it changed."""
-
-
 def without_explained(
     findings: Iterable[Finding], open_since: Mapping[Series, int], accepted: Mapping[Series, int]
 ) -> list[Finding]:
-    """Leave out the findings that another one of the same verdict explains.
+    """Leave out the findings that are no news beside another one.
 
     An open finding explains what began later, too, and an accepted one all that began before it.
     """
     unexplained: list[Finding] = []
     for finding in sorted(findings, key=_precedence):
         effect = (finding.series, finding.onset_us)
-        causes = [
-            (other.series, other.onset_us)
-            for other in unexplained
-            if other.verdict is finding.verdict
-        ]
-        causes += [(series, max(since, effect[1])) for series, since in open_since.items()]
+        causes = [(series, max(since, effect[1])) for series, since in open_since.items()]
         causes += [(series, min(since, effect[1])) for series, since in accepted.items()]
-        if not any(explains(cause, effect) for cause in causes):
+        is_news = not any(absorbs(other, finding) for other in unexplained)
+        if is_news and not any(explains(cause, effect) for cause in causes):
             unexplained.append(finding)
     return unexplained
 
 
-def explains(cause: Onset, effect: Onset) -> bool:
-    """Tell whether a change makes another one no news."""
-    near = abs(cause[1] - effect[1]) <= _NEAR_US
-    series, other = cause[0], effect[0]
-    overlap = comparable(series.cohort, other.cohort)
-    return near and overlap and _begets(series.subject, other.subject)
-
-
-def _precedence(finding: Finding) -> tuple[int, bool, float]:
+def _precedence(finding: Finding) -> tuple[bool, int, bool, float]:
     """Sort what explains others first, and a cause of failures before all failures."""
     subject = finding.series.subject
-    return PRECEDENCE.index(subject.metric), not subject.cause, finding.p
-
-
-def _begets(cause: Subject, effect: Subject) -> bool:
-    """Tell whether values of *effect* are made of those of *cause*, or hold the same ones."""
-    starts = cause.metric in {Metric.PHASE_SECONDS, Metric.STAGE_SECONDS}
-    begins = starts and cause.phase != Phase.SHUTDOWN.value
-    return {
-        Metric.PHASE_SECONDS: False,
-        Metric.UNSAVED_SECONDS: False,
-        Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
-        Metric.STEP_SECONDS: False,
-        Metric.STAGE_SECONDS: cause.metric is Metric.PHASE_SECONDS and cause.phase == effect.phase,
-        Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
-        Metric.TIME_TO_START_SECONDS: begins,
-        Metric.TIME_TO_RECOVER_SECONDS: starts or cause.metric is Metric.TIME_TO_START_SECONDS,
-        Metric.ETT_RATIO: cause.metric not in {Metric.ETT_RATIO, Metric.STEP_SECONDS},
-    }[effect.metric]
-
-
-def mix_changes(
-    window: Window, scores: Sequence[Scores], series: int, options: Options
-) -> Iterator[Finding]:
-    """Yield what changed for the project as a whole, by the mix of its jobs alone."""
-    together = replace(
-        window, sample=_one_cohort(window), counts=np.atleast_2d(window.counts.any(axis=0))
-    )
-    for stratified in (each.model for each in scores):
-        subject = stratified.subject
-        has_whole = stratified.groups.place(()) is not None
-        if subject not in {_TIME_TO_START, ETT} or not has_whole or window.baseline < 1:
-            continue
-        model = METRICS[subject.metric].model(subject, together, _WHOLE_PROJECT, Memory())
-        raw = Scores.of(model, options)
-        for sign in (WORSE, BETTER):
-            last, p = int(raw.peaks(sign).last[0]), float(raw.peaks(sign).p[0])
-            if last and p * series <= options.q:
-                start = window.days - last
-                finding = _mix_change(window, raw.model, stratified, start, options)
-                if finding is not None:
-                    yield replace(finding, p=p, q=min(p * series, 1.0))
-
-
-def _mix_change(
-    window: Window, raw: SeriesModel, stratified: SeriesModel, start: int, options: Options
-) -> Finding | None:
-    change = raw.change(0, start, window.days)
-    if raw.subject == ETT:
-        moved, limit = abs(change.after.median - change.before.median), LEAST_POINTS
-        part = _mix_part_of_ett(window, start)
-    else:
-        moved, limit = max(change.worse, 1 / max(change.worse, 1e-9)), options.effect_floor
-        part = _mix_part_of_durations(raw, stratified, start)
-    gates = (_at_least("effect", moved, limit), _at_least("mix_part", part, MIX_PART))
-    if not all(gate.passed for gate in gates):
-        return None
-    onset_us = window.at_us(start)
-    return change.finding(Series(raw.subject, ()), Verdict.MIX, onset_us, gates=gates, p=1.0, q=1.0)
-
-
-def _mix_part_of_durations(raw: SeriesModel, stratified: SeriesModel, start: int) -> float:
-    """Return the part of the change that is not within cohorts and strata."""
-    whole = stratified.groups.place(())
-    moved = raw.since(0, start).effect
-    if whole is None or not moved:
-        return 0.0
-    return 1 - stratified.since(whole, start).effect / moved
-
-
-def _mix_part_of_ett(window: Window, start: int) -> float:
-    """Return the mix's part of the change of ETT%, by the decomposition."""
-    assert window.sample.shares is not None
-    counted = window.counts[:, window.of_sample].astype(np.float64)
-    held, lost = times(window.sample.shares, window, counted)
-    before, after = (
-        {
-            place: _times(float(held[place, days].sum()), float(lost[place, days].sum()))
-            for place in range(len(held))
-        }
-        for days in (slice(0, start), slice(start, None))
-    )
-    split = decompose(before, after)
-    mix = sum(part.change for part in split.parts if part.word is None)
-    return float(mix / split.change) if split.change else 0.0
-
-
-def _times(held: float, lost: float) -> Times[Category]:
-    return {
-        Category.EFFECTIVE_TRAINING: round(held - lost),
-        Category.UNATTRIBUTED: round(lost),
-    }
-
-
-def _one_cohort(window: Window) -> Sample:
-    """Return the sample as if all jobs were of one cohort and stratum."""
-    sample = window.sample
-
-    def counted_day(day: SmallInts, cohort: SmallInts) -> SmallInts:
-        counts = window.counts[cohort, np.clip(day, 0, sample.days - 1)]
-        return np.where(counts, day, -1).astype(np.int32)
-
-    durations, shares = {}, sample.shares
-    rows = sample.durations.get(_TIME_TO_START)
-    if rows is not None:
-        none = np.zeros_like(rows.cohort)
-        durations[_TIME_TO_START] = replace(
-            rows, day=counted_day(rows.day, rows.cohort), cohort=none, stratum=none
-        )
-    if shares is not None:
-        shares = replace(
-            shares, day=counted_day(shares.day, shares.cohort), cohort=np.zeros_like(shares.cohort)
-        )
-    return replace(sample, cohorts=((),), durations=durations, rates={}, shares=shares)
+    is_less = finding.verdict in {Verdict.INCIDENT, Verdict.SMALL}
+    return is_less, PRECEDENCE.index(subject.metric), not subject.cause, finding.p

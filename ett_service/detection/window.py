@@ -45,11 +45,6 @@ def groups(cohorts: Sequence[Cohort]) -> Groups:
     return Groups(tuple(names.values()), members, tuple(len(places) == 1 for places in names))
 
 
-def comparable(cohort: Cohort, other: Cohort) -> bool:
-    """Tell whether one cohort is part of the other, which names fewer dimensions."""
-    return set(cohort) <= set(other) or set(other) <= set(cohort)
-
-
 def within(cohorts: Iterable[Cohort], whole: Cohort) -> Flags:
     """Mark the *cohorts* that are part of another."""
     labels = set(whole)

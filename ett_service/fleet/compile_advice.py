@@ -16,6 +16,7 @@ from ett_service.storage.fleet import job_sums
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import events
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import pruned_us
 
 MOST_JOBS = 50
 """How many jobs one question reads: those that compiled longest."""
@@ -54,14 +55,14 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
     """Advise for the ``MOST_JOBS`` of *scope* that compiled longest, and for each group of them.
 
     The advice is on compiles that began in the window. Earlier ones of the same jobs count as what
-    a cache could have held.
+    a cache could have held. Jobs whose record was pruned are not read.
     """
     within = (conn, scope.cohorts, window)
     keys = job_sums.largest_by_time(*within, _CATEGORIES, MOST_JOBS, PLAIN)
     by_job = {
         key: _compiles(conn, key, ledger)
         for key in keys
-        if (ledger := ledgers.job_ledger(conn, *key)) is not None
+        if pruned_us(conn, key) is None and (ledger := ledgers.job_ledger(conn, *key)) is not None
     }
     grouped = (*scope.group_by, "other") if scope.group_by else ()
     groups = _groups(by_job, job_sums.groups_of(*within, keys, grouped, _CATEGORIES))

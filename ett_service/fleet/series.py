@@ -1,6 +1,6 @@
 """The fleet step by step, and its jobs with the largest losses."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -29,6 +29,28 @@ class FleetStep:
     group: Group
 
 
+_PIECE = 256
+"""About so many points are summed together."""
+
+
+def most_points(conn: Connection, scope: Scope, window: Window, step: int) -> int:
+    """Count the points of a series; with groups some of them may be left out.
+
+    Raises:
+        BadQuestion: There are more than ``MOST_POINTS``.
+    """
+    starts = bucket_starts(window, step)
+    if not scope.group_by:
+        return len(starts)
+    points = rollups.places(
+        conn, scope.cohorts, window, (*scope.group_by, "other"), step, most=MOST_POINTS + 1
+    )
+    if points > MOST_POINTS:
+        reason = f"There may be at most {MOST_POINTS} points."
+        raise BadQuestion("group_by", "too_many_points", reason)
+    return points
+
+
 def series(
     conn: Connection,
     scope: Scope,
@@ -36,33 +58,28 @@ def series(
     economy: Economy,
     step: int,
     *,
+    points: int,
     distributions: bool = True,
-) -> Sequence[FleetStep]:
-    """Add up each step of a window, in order of time and then of labels.
+) -> Iterator[Sequence[FleetStep]]:
+    """Add up each step of a window piece by piece, in order of time and then of labels.
 
     Without groups there is a point for every step; with groups, for those that have any time.
-
-    Raises:
-        BadQuestion: There are more than ``MOST_POINTS`` points.
+    *points* are those that :func:`most_points` counted.
     """
     starts = bucket_starts(window, step)
-    by_place = groups(conn, scope, window, economy, step=step, distributions=distributions)
-    if len(by_place) > MOST_POINTS:
-        reason = f"There may be at most {MOST_POINTS} points."
-        raise BadQuestion("group_by", "too_many_points", reason)
-    if not scope.group_by:
-        nothing = together((), scope, economy)
-        by_place = {(start, ()): by_place.get((start, ()), nothing) for start in starts}
-    return [
-        FleetStep(
-            start_us=start,
-            end_us=start + step,
-            partial=_is_cut(start, step, window),
-            group=group,
-        )
-        for (start, _), group in sorted(by_place.items(), key=lambda item: item[0])
-        if start is not None
-    ]
+    size = max(1, _PIECE * len(starts) // max(points, 1))
+    nothing = together((), scope, economy)
+    for first in range(0, len(starts), size):
+        part = starts[first : first + size]
+        piece = Window(max(part[0], window.from_us), min(part[-1] + step, window.to_us))
+        by_place = groups(conn, scope, piece, economy, step=step, distributions=distributions)
+        if not scope.group_by:
+            by_place = {(start, ()): by_place.get((start, ()), nothing) for start in part}
+        yield [
+            FleetStep(start, start + step, _is_cut(start, step, window), group)
+            for (start, _), group in sorted(by_place.items(), key=lambda item: item[0])
+            if start is not None
+        ]
 
 
 _OF_A_TREND = tuple(

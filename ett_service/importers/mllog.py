@@ -38,7 +38,7 @@ _LAUNCHER_LINE = re.compile(
 )
 _LONGEST_LAUNCHER_LINE: Final = 1 << 16  #: a description of a system is one
 _ERROR_LINE = re.compile(
-    r"slurmstepd: error:|srun: error:|\b[A-Za-z_.]*(?:Error|Exception)\b|\bXid\b|oom[-_]kill"
+    r"slurmstepd: error:|srun: error:|(?:Error|Exception)\b|\bXid\b|oom[-_]kill"
 )
 _ASKED: Final = frozenset(
     {

@@ -1,8 +1,8 @@
 """Acceptance of a batch: its events, clock offsets, and a dirty mark on each job."""
 
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection
@@ -11,7 +11,9 @@ from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.ingest.decode import Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
 from ett_service.storage.engine.statements import insert_new, replace_rows
+from ett_service.storage.record.dirty_marks import JobBatch
 from ett_service.storage.record.events import Content, known_contents, known_offsets
+from ett_service.storage.record.pruned import pruned
 from ett_service.storage.schema import dirty, event, job, job_history, producer
 
 
@@ -80,13 +82,16 @@ def accept(conn: Connection, batch: Batch, *, project_id: int, now_us: int) -> V
     """Keep the events of *batch* that are new, in the caller's transaction.
 
     An event whose id is known is left as it is: with the same content it is a duplicate, with
-    other content a conflict. A batch that brings nothing new writes nothing.
+    other content a conflict. A batch that brings nothing new writes nothing. Jobs whose record was
+    pruned take none: they are locked against that until the transaction ends.
     """
     number = secrets.randbits(_BITS)
-    firsts = _firsts(batch.arrivals)
-    jobs = sorted({name for name, _ in firsts})
+    jobs = sorted({each.job for each in batch.arrivals})
     received = [{"project_id": project_id, "job": name, "received_us": now_us} for name in jobs]
-    insert_new(conn, job, received)
+    if insert_new(conn, job, received) < len(jobs):
+        batch = _without(batch, pruned(conn, JobBatch(project_id, jobs)))
+        jobs = sorted({each.job for each in batch.arrivals})
+    firsts = _firsts(batch.arrivals)
     if batch.history:
         insert_new(conn, job_history, [{"project_id": project_id, "job": name} for name in jobs])
     before = _insert(conn, firsts, project_id, number, now_us)
@@ -95,6 +100,19 @@ def accept(conn: Connection, batch: Batch, *, project_id: int, now_us: int) -> V
     of_all = {"project_id": project_id, "batch": number, "marked_us": now_us}
     insert_new(conn, dirty, [{**of_all, "job": name} for name in marked])
     return _verdicts(batch, number, firsts, before, tuple(marked))
+
+
+def _without(batch: Batch, pruned_jobs: Collection[str]) -> Batch:
+    """Refuse the events of jobs whose record was pruned."""
+    if not pruned_jobs:
+        return batch
+    refusals = tuple(
+        Refusal(Code.TOO_OLD, f"/events/{each.index}/job", each.index, each.event.id)
+        for each in batch.arrivals
+        if each.job in pruned_jobs
+    )
+    arrivals = tuple(each for each in batch.arrivals if each.job not in pruned_jobs)
+    return replace(batch, arrivals=arrivals, refusals=(*batch.refusals, *refusals))
 
 
 def _firsts(arrivals: Iterable[Arrival]) -> dict[Key, Arrival]:

@@ -45,6 +45,7 @@ class Code(StrEnum):
     )
     TOO_LARGE = "too_large", "The event has too many bytes."
     TOO_DEEP = "too_deep", "Objects and lists are nested too deeply."
+    TOO_OLD = "too_old", "The job is closed and its record was pruned: it takes no more events."
     CONFLICT = "conflict", "An event with this id and other content is already stored, and stays."
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Triage
+from ett_service.core.regressions.finding import Metric, Triage
 from ett_service.core.words import Cause, Origin
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Id, Instant, Labels, Limits, Word
@@ -71,9 +71,25 @@ def remark_schema() -> dict[str, Any]:
 
 
 class NewTriage(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a finding is."""
+    """What a finding is, and where it was found wrongly: its onset, its cohort."""
 
     verdict: Triage
+    why: Why
+    onset: Instant | None = None
+    cohort: Labels | None = None
+
+
+class NewConfirmation(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Two jobs that were launched to settle a finding, the first without its change."""
+
+    base_job: Word
+    job: Word
+
+
+class NewReset(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Let the verdicts on a metric until now count no more."""
+
+    metric: Metric
     why: Why
 
 
@@ -111,6 +127,9 @@ class NewMute(
 
 def regression_remark_schema() -> dict[str, Any]:
     """Return the JSON schemas by name, for OpenAPI."""
-    kinds = (NewTriage, NewAcknowledgement, NewBaseline, NewRegressionMute, NewMute)
+    kinds = (
+        NewTriage, NewConfirmation, NewReset, NewAcknowledgement, NewBaseline,
+        NewRegressionMute, NewMute,
+    )  # fmt: skip
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     return schemas

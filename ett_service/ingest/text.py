@@ -102,9 +102,15 @@ def job(value: str, _frame: Frame) -> str:
     """Read a job's name, which is a part of addresses too."""
     if not value.isprintable() or "/" in value or value in (".", "..") or DAMAGED in value:
         raise Fault(Code.BAD_JOB)
-    if not unicodedata.is_normalized("NFC", value):
+    if not unicodedata.is_normalized("NFC", value) or _BLANK.issuperset(value):
         raise Fault(Code.BAD_JOB)
     return value
+
+
+_BLANK = frozenset(" \u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U0001d159").union(
+    map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+)
+"""What counts as printable and shows nothing: fillers, empty Braille, variation selectors."""
 
 
 def identity(value: str, _frame: Frame) -> str:

@@ -213,6 +213,10 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_label_values_folded", Kind.GAUGE, ("label",),
            'Clusters and cohorts that are counted under "other".'),
     Family("ett_db_size_bytes", Kind.GAUGE, (), "Size of the database."),
+    Family("ett_db_table_size_bytes", Kind.GAUGE, ("table",),
+           "Size of a table with its indexes; of a large SQLite file only all of it."),
+    Family("ett_db_prunable_bytes", Kind.GAUGE, (),
+           "What pruning would free; without retention_days, of jobs closed for 90 days."),
 )  # fmt: skip
 """The state of the fleet, as last published."""
 

@@ -27,6 +27,7 @@ from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
 from ett_service.storage.metrics.running import Running
 from ett_service.storage.regressions import status
 from ett_service.storage.regressions.status import Deliveries, Firing
+from ett_service.storage.sizes import StoreSize
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 Gauges: TypeAlias = dict[str, Samples]
@@ -112,6 +113,16 @@ def current(
             ((kind,), at_us / SECOND_US) for kind, at_us in sorted(markers.items())
         ],
         "ett_label_values_folded": [((kind,), count) for kind, count in sorted(folded.items())],
+    }
+
+
+def sizes(size: StoreSize) -> Gauges:
+    """Return the room that tables take, and what pruning would free."""
+    return {
+        "ett_db_table_size_bytes": [
+            ((name,), float(table_bytes)) for name, table_bytes in sorted(size.tables.items())
+        ],
+        "ett_db_prunable_bytes": [((), float(size.prunable_bytes))],
     }
 
 

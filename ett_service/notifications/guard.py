@@ -184,7 +184,7 @@ class Guard:
             raise Refused("The address is neither http nor https.")
         if parsed.userinfo:
             raise Refused("The address contains a user name.")
-        host = parsed.raw_host.decode("ascii")
+        host = _host(parsed)
         port = _DEFAULT_PORTS[parsed.scheme] if parsed.port is None else parsed.port
         if not 0 < port < 1 << 16:
             raise Refused("The port of the address does not exist.")
@@ -224,6 +224,19 @@ class Guard:
         is_allowed = self.allowed.holds(address) or self.allowed.names(host)
         if self.public_only and not is_allowed and not is_public(address):
             raise Refused("The host is at an address that is not public.")
+
+
+def _host(url: httpx2.URL) -> str:
+    host = url.raw_host.decode("ascii")
+    if ":" not in host and not _is_name(host):
+        raise Refused("The host is not a name.")
+    return host
+
+
+def _is_name(host: str) -> bool:
+    """Tell whether DNS could hold *host*: its parts have 1 to 63 characters, and all of it 253."""
+    parts = host.removesuffix(".").split(".")
+    return len(host) <= 253 and all(0 < len(part) < 64 for part in parts)  # noqa: PLR2004 -- RFC 1035
 
 
 def resolve(host: str, port: int) -> list[str]:

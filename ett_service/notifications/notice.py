@@ -52,6 +52,7 @@ class Notice:
     attribution: Attribution = field(default_factory=lambda: Attribution({}, {}))
     public_url: str = ""  #: where people reach the server; without it there are no links
     is_test: bool = False  #: a made-up regression, sent to try a receiver
+    remark: str = ""  #: a sentence on why it is sent, or why it is over
 
     @property
     def cohort(self) -> Mapping[str, str]:

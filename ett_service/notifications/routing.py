@@ -15,7 +15,7 @@ from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, Keyring, NoSecretKey
 from ett_service.storage.receivers import receivers
 from ett_service.storage.receivers.deliveries import Claim, DeliveryState, TryResult
-from ett_service.storage.receivers.receivers import StoredReceiver
+from ett_service.storage.receivers.receivers import Resealed, StoredReceiver
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,14 @@ class Directory:
                     extra={"event": "receiver_unreadable", "project_id": stored.project_id},
                 )
         return readable
+
+    def reseal(self, conn: Connection) -> Resealed:
+        """Seal the secrets of receivers with the newest key, as far as they can be read.
+
+        Raises:
+            NoSecretKey: There is no key to seal with.
+        """
+        return receivers.reseal(conn, self.keyring)
 
     def find(self, conn: Connection, owner: int, name: str, now_us: int) -> Receiver | None:
         """Return one receiver; None if it does not exist.

@@ -57,7 +57,7 @@ class Wording:
     cost: str
     examples: tuple[tuple[str, str], ...]  #: what to show and its link, which may be empty
     more: str  #: how to find out more
-    remark: str  #: that it is a test
+    remark: str  #: that it is a test or a reminder, or why it is over
 
     @property
     def facts(self) -> tuple[tuple[str, str], ...]:
@@ -84,7 +84,7 @@ def word(notice: Notice, most: int) -> Wording:
             (f"{shown(job, most)}, attempt {number}", link) for job, number, link in notice.examples
         ),
         more=f"ett regressions explain {notice.id}",
-        remark="This is a test: nothing happened." if notice.is_test else "",
+        remark="This is a test: nothing happened." if notice.is_test else notice.remark,
     )
 
 

@@ -107,8 +107,13 @@ class Ask:
         """Send one request to the routes, past the middleware: it is not one of a client."""
         status, headers, chunks = 500, {}, []
 
+        sent = iter([{"type": "http.request", "body": body, "more_body": False}])
+
         async def receive() -> Message:
-            return {"type": "http.request", "body": body, "more_body": False}
+            for message in sent:
+                return message
+            # An answer in pieces listens for the end of its client, which waits for the answer.
+            return await asyncio.Future()
 
         async def take(message: Message) -> None:
             nonlocal status, headers

@@ -72,8 +72,9 @@ async def take_sign_in(request: Request) -> Response:
 
 
 def _find(request: Request, text: str) -> Key | None:
-    with state_of(request).store.reading() as conn:
-        return find_key(conn, text)
+    state = state_of(request)
+    with state.store.reading() as conn:
+        return find_key(conn, text, state.now_us())
 
 
 def _form(request: Request, target: str, fault: str = "", *, status: int = 200) -> Response:

@@ -78,6 +78,7 @@ def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answ
         "where": scope.get("where"),
         "verdict": "regression",
         "state": ["firing", "resolved"],
+        "without_noise": "true",
         "from": begin,
         "to": end,
         "sort": "-gpu_hours_per_week",

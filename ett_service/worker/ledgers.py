@@ -87,6 +87,11 @@ class Worker(PeriodicThread):
         for thread in self._threads:
             thread.start()
 
+    @override
+    def works(self, within_seconds: float) -> bool:
+        """Whether this thread takes its steps, and the others run."""
+        return super().works(within_seconds) and all(thread.alive for thread in self._threads)
+
     def stop(self) -> None:
         """Stop all threads after their present steps, and wait for them."""
         self.stop_soon()

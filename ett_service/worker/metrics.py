@@ -7,16 +7,19 @@ from functools import partial
 
 from typing_extensions import override
 
-from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.metrics import gauges as fleet_gauges
 from ett_service.metrics.gauges import GaugeOptions, Gauges
+from ett_service.storage import sizes
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import counters, labels
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits
+from ett_service.storage.sizes import SUGGESTED_DAYS
 from ett_service.worker.thread import PeriodicThread
 
 _WINDOWS_SHARE = 20  #: window sums are computed again after so many times their own duration
 _LABELS_EVERY_US = HOUR_US
+_SIZES_EVERY_US = HOUR_US  #: of SQLite, all of the file is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class MetricsOptions:
     every_us: int = 5 * SECOND_US
     limits: LabelLimits = field(default_factory=LabelLimits)
     gauges: GaugeOptions = field(default_factory=GaugeOptions)
+    retention_us: int = SUGGESTED_DAYS * DAY_US  #: what pruning would free is told for it
 
 
 class MetricsThread(PeriodicThread):
@@ -50,6 +54,8 @@ class MetricsThread(PeriodicThread):
         self._windows: Gauges = {}
         self._windows_due_us = 0
         self._labels_due_us = 0
+        self._sizes: Gauges = {}
+        self._sizes_due_us = 0
 
     @override
     def step(self) -> float:
@@ -61,6 +67,7 @@ class MetricsThread(PeriodicThread):
         now_us, began = self._now_us(), time.perf_counter()
         self._store.write(partial(counters.begin, now_us=now_us))
         self._choose_labels(now_us)
+        self._measure(now_us)
         advance = partial(counters.advance, now_us=now_us, limits=self._options.limits)
         while self._store.write(advance) == counters.AT_ONCE and not self.stopping.is_set():
             pass
@@ -75,10 +82,20 @@ class MetricsThread(PeriodicThread):
                 took_us = self._now_us() - began_us
                 self._windows_due_us = now_us + _WINDOWS_SHARE * took_us
             before = counters.read(conn, with_exemplars=False)
-            gauges = self._windows | fleet_gauges.current(conn, shown, options, now_us, before)
+            gauges = fleet_gauges.current(conn, shown, options, now_us, before)
+        gauges |= self._windows | self._sizes
         gauges["ett_mark_excess_seconds"] = [((), before.excess_us / SECOND_US)]
         gauges["ett_publish_duration_seconds"] = [((), time.perf_counter() - began)]
         self._store.write(partial(counters.put_gauges, gauges=gauges, now_us=now_us))
+
+    def _measure(self, now_us: int) -> None:
+        if now_us < self._sizes_due_us:
+            return
+        self._sizes_due_us = now_us + _SIZES_EVERY_US
+        with self._store.reading() as conn:
+            size = sizes.measure(conn, now_us, self._options.retention_us)
+        self._store.write(partial(sizes.record, tables=size.tables, now_us=now_us))
+        self._sizes = fleet_gauges.sizes(size)
 
     def _choose_labels(self, now_us: int) -> None:
         if now_us < self._labels_due_us:

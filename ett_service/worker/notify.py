@@ -6,7 +6,7 @@ Up to 16 requests are under way at once, and one at a time to each receiver.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -16,16 +16,19 @@ from typing_extensions import override
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.regressions.finding import State
+from ett_service.core.regressions.finding import Resolution, State
 from ett_service.notifications.notice import Notice, Status, from_json, to_json
 from ett_service.notifications.routing import Directory, Schedule, targets
 from ett_service.notifications.sender import Outcome, Sender, is_repeated
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.seal import NoSecretKey
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers import receivers as stored
 from ett_service.storage.receivers.deliveries import Claim, DeliveryState, Message, TryResult
-from ett_service.storage.regressions import findings, mutes
+from ett_service.storage.receivers.pruning import prune
+from ett_service.storage.regressions import mutes, notices
 from ett_service.storage.regressions.findings import Regression
 from ett_service.worker.thread import PeriodicThread
 
@@ -36,14 +39,18 @@ class Audience:
 
     directory: Directory = field(default_factory=Directory)
     public_url: str = ""
+    remind_us: int = 0  #: notify again of what nobody acknowledged for so long; 0 for never
 
 
-def pending(conn: Connection, now_us: int) -> list[Regression]:
-    """Read the regressions whose changes receivers do not know yet, unless they are muted.
+def pending(conn: Connection, audience: Audience, now_us: int) -> list[Regression]:
+    """Read the regressions that receivers are to be notified of, unless they are muted.
 
+    Those are changes that receivers do not know, and reminders of what nobody acknowledges.
     Changes while a regression is muted are notified once the mute ends, as they are by then.
     """
-    owed = findings.unnotified(conn)
+    owed = notices.unnotified(conn)
+    if audience.remind_us:
+        owed += notices.unacknowledged(conn, now_us - audience.remind_us)
     projects = {regression.project_id for regression in owed}
     muted = {project_id: mutes.muted(conn, project_id, now_us) for project_id in projects}
     return [
@@ -55,11 +62,11 @@ def pending(conn: Connection, now_us: int) -> list[Regression]:
 
 def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
     """Put pending notices into the outbox, in the transaction of what led to them."""
-    regressions = pending(conn, now_us)
+    regressions = pending(conn, audience, now_us)
     receivers = audience.directory.all(conn, now_us) if regressions else []
     for regression in regressions:
         if regression.is_news:
-            notice = _notice(regression, audience.public_url)
+            notice = _notice(regression, audience.public_url, now_us)
             body = to_json(notice)
             messages = [
                 Message(receiver.owner, receiver.name, body)
@@ -68,26 +75,47 @@ def enqueue(conn: Connection, audience: Audience, now_us: int) -> None:
             deliveries.put(
                 conn, notice.project_id, notice.fingerprint, notice.version, messages, now_us
             )
-        findings.mark_notified(conn, regression)
+        notices.mark_notified(conn, regression, now_us)
 
 
-def _notice(regression: Regression, public_url: str) -> Notice:
+def _notice(regression: Regression, public_url: str, now_us: int) -> Notice:
     standing = regression.standing
     assert standing.firing_us is not None
+    is_firing = standing.state is State.FIRING and not regression.is_quiet
     return Notice(
         project_id=regression.project_id,
         project=regression.project,
         id=regression.id,
         fingerprint=regression.series.fingerprint,
-        version=standing.version,
-        status=Status.FIRING if standing.state is State.FIRING else Status.RESOLVED,
+        version=notices.version_to_notify(regression),
+        status=Status.FIRING if is_firing else Status.RESOLVED,
         severity=regression.severity,
         starts_us=standing.firing_us,
-        ends_us=standing.resolved_us,
+        ends_us=None if is_firing else standing.resolved_us or now_us,
         finding=standing.finding,
         attribution=regression.attribution,
         public_url=public_url,
+        remark=_remark(regression),
     )
+
+
+def _remark(regression: Regression) -> str:
+    """Return why a notice is sent again, or why the regression is over."""
+    standing = regression.standing
+    if regression.is_quiet:
+        return "Somebody called it noise: nothing more is sent about it."
+    if standing.state is State.FIRING:
+        is_known = regression.notified_version == standing.version
+        return "A reminder: nobody has acknowledged it yet." if is_known else ""
+    if standing.ended is Resolution.MERGED:
+        return f"{regression.merged_into} reports the same change from now on."
+    return _REMARKS.get(standing.ended, "")
+
+
+_REMARKS: Mapping[Resolution | None, str] = {
+    Resolution.ACCEPTED: "Somebody accepted the present level.",
+    Resolution.GONE: "Nothing of its cohort has run for so long as is searched.",
+}
 
 
 log = logging.getLogger(__name__)
@@ -97,6 +125,8 @@ Settle: TypeAlias = Callable[[int], TryResult]
 
 _MOST_AT_ONCE = 16
 _POLL_SECONDS = 0.5
+_PRUNE_SECONDS = 3_600.0
+_MOST_PRUNED = 500  #: in one transaction
 _RECORD_RETRY_SECONDS = 1.0  #: while the database is away
 _RECORD_RETRIES = 30
 #: A claim lasts longer than the longest request, so that its outcome can still be recorded.
@@ -108,7 +138,8 @@ class DeliveryThread(PeriodicThread):
 
     Several workers on one database share the deliveries, by the *clock* of the database. If one
     dies, the others take its deliveries once their claims expire. At the end, requests in flight
-    get *patience_seconds* to finish.
+    get *patience_seconds* to finish. Deliveries that are over are removed after *keep_us*, where
+    it is not 0.
     """
 
     def __init__(
@@ -120,6 +151,7 @@ class DeliveryThread(PeriodicThread):
         *,
         clock: Callable[[Connection], int] = lease.now_us,
         patience_seconds: float = 5.0,
+        keep_us: int = 0,
     ) -> None:
         super().__init__(
             "delivery", failure="No delivery could be started.", event="deliveries_failed"
@@ -130,12 +162,50 @@ class DeliveryThread(PeriodicThread):
         self._schedule = schedule or Schedule()
         self._clock = clock
         self._patience_seconds = patience_seconds
+        self._keep_us = keep_us
+        self._prune_at = 0.0  #: on the monotonic clock
         self._longest_us = round(sender.longest_seconds * SECOND_US)
         self._in_flight: list[threading.Thread] = []
 
     @override
+    def start(self) -> None:
+        """Begin the thread, once no secret is sealed with a former key any more."""
+        self._reseal()
+        super().start()
+
+    @override
     def step(self) -> float:
+        self._prune()
         return 0.0 if self.run_once() else _POLL_SECONDS
+
+    def _reseal(self) -> None:
+        try:
+            with self._store.reading() as conn:
+                if not stored.listing(conn):
+                    return
+            resealed = self._store.write(self._directory.reseal)
+        except (NoSecretKey, StorageUnavailable) as error:
+            log.warning("Secrets were not sealed anew: %s", error, extra={"event": "not_resealed"})
+            return
+        if resealed.receivers:
+            log.info(
+                "Sealed the secrets of %d receivers with the newest key; no other is needed.",
+                resealed.receivers,
+                extra={"event": "resealed"},
+            )
+        if resealed.unreadable:
+            names = ", ".join(resealed.unreadable)
+            log.warning("No key reads the secrets of: %s.", names, extra={"event": "unreadable"})
+
+    def _prune(self) -> None:
+        if not self._keep_us or time.monotonic() < self._prune_at:
+            return
+        self._prune_at = time.monotonic() + _PRUNE_SECONDS
+        with self._store.reading() as conn:
+            before_us = self._clock(conn) - self._keep_us
+        work = partial(prune, before_us=before_us, most=_MOST_PRUNED)
+        while self._store.write(work) == _MOST_PRUNED and not self.stopping.is_set():
+            pass
 
     @override
     def join(self, seconds: float | None = None) -> None:

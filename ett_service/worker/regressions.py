@@ -24,7 +24,7 @@ from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import running
-from ett_service.storage.regressions import detection_runs, findings
+from ett_service.storage.regressions import detection_runs, findings, tuning
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
 from ett_service.worker import notify
 from ett_service.worker.notify import Audience
@@ -123,6 +123,7 @@ class DetectionOptions:
     """What is searched for, how often, and who is notified."""
 
     plan: Plan = field(default_factory=Plan)
+    tune: bool = False  #: the smallest changes by what people called earlier findings
     rules: StateRules = field(default_factory=StateRules)
     audience: Audience = field(default_factory=Audience)
     every_us: int = DAY_US  #: runs end at multiples of it since the Unix epoch
@@ -239,15 +240,17 @@ class DetectionThread(PeriodicThread):
         began = time.perf_counter()
         with self._store.reading() as conn:
             history = detection_runs.unsearched(conn, project_id, at_us)
+            tuned = tuning.factors(conn, project_id, at_us) if options.tune else {}
+            plan = options.plan.tuned(tuned)
             if history is None:
                 past = findings.recent_states(conn, project_id, at_us)
                 memory = memory_of(past.values(), findings.accepted(conn, project_id))
-                result = options.evaluate(conn, project_id, at_us, options.plan, memory)
+                result = options.evaluate(conn, project_id, at_us, plan, memory)
                 runs = [Run(at_us, result)]
             else:
                 recent_days = options.plan.options.recent_days
                 instants = run_instants(at_us, options.every_us, recent_days, history)
-                runs = first_search(conn, project_id, instants, options.plan, options.rules)
+                runs = first_search(conn, project_id, instants, plan, options.rules)
         if self.stopping.is_set():
             return
         took_us = round((time.perf_counter() - began) * SECOND_US / len(runs))
@@ -269,7 +272,9 @@ class DetectionThread(PeriodicThread):
             run = DetectionRun(project_id, at_us, took_us, epoch, result.series, body)
             if not detection_runs.add(conn, run, now_us):
                 return
-            findings.record(conn, project_id, at_us, result.run_findings, self._options.rules)
+            findings.record(
+                conn, project_id, at_us, result.run_findings, self._options.rules, result.gone
+            )
         notify.enqueue(conn, self._options.audience, now_us)
 
     def _notify(self, epoch: int) -> None:
@@ -280,7 +285,8 @@ class DetectionThread(PeriodicThread):
             notify.enqueue(conn, self._options.audience, self._options.clock(conn))
 
         with self._store.reading() as conn:
-            pending = notify.pending(conn, self._options.clock(conn))
+            now_us = self._options.clock(conn)
+            pending = notify.pending(conn, self._options.audience, now_us)
         if pending:
             self._store.write(work)
 

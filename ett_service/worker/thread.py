@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 
 
@@ -20,6 +21,7 @@ class PeriodicThread(ABC):
         self._retry_seconds = retry_seconds
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
+        self._began_at = time.monotonic()
 
     @abstractmethod
     def step(self) -> float:
@@ -32,6 +34,10 @@ class PeriodicThread(ABC):
     def alive(self) -> bool:
         """Whether the thread is at work."""
         return self._thread is not None and self._thread.is_alive()
+
+    def works(self, within_seconds: float) -> bool:
+        """Whether the thread runs, and has begun a step in the last so many seconds."""
+        return self.alive and time.monotonic() - self._began_at < within_seconds
 
     def start(self) -> None:
         """Begin the thread."""
@@ -60,6 +66,7 @@ class PeriodicThread(ABC):
             self._woken.clear()
             if self.stopping.is_set():
                 break
+            self._began_at = time.monotonic()
             try:
                 pause_seconds = self.step()
             except Exception:  # logged, and repeated after a pause

@@ -6,6 +6,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.metrics.text import TextFormat
@@ -17,7 +18,7 @@ from ett_service.worker.metrics import MetricsThread
 from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
 from tests.builders.clock import NOON
 from tests.builders.compiles import compiling_job
-from tests.builders.jobs import at, failing_job, wire_event
+from tests.builders.jobs import at, failing_job, wire_event, wire_span
 from tests.builders.otlp import Sent, in_json
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.weeks import fleet
@@ -102,6 +103,7 @@ def record() -> Recorded:
         _operate(recorder)
         _refuse(recorder)
         _advise_on_compiles(recorder)
+        _confirm_a_finding(recorder)
         _export(recorder)
         return recorder.finished()
 
@@ -197,6 +199,39 @@ def _advise_on_compiles(recorder: Recording) -> None:
     )
 
 
+def _confirm_a_finding(recorder: Recording) -> None:
+    """Settle a finding by two jobs, last: other answers are without them."""
+    day = 24 * 60
+    runs = [(f"llm-old-{place}", -(12 + place) * day, 480 + 10 * place, "1") for place in range(4)]
+    runs += [(f"llm-new-{place}", -(2 + place) * day, 800 + 10 * place, "2") for place in range(4)]
+    runs += [("llm-trial-1", -60, 490, "1"), ("llm-trial-2", -60, 795, "2")]
+    events = [event for run in runs for event in _compiled(*run)]
+    batch = {"batch_id": "01K7", "history": True, "events": events}
+    assert recorder.client.post("/v1/events", json=batch).json()["rejected"] == 0
+    recorder.settle()
+    query = "state=firing&where=model:llm-70b"
+    rows = recorder.client.get(f"/v1/regressions?{query}").json()["regressions"]
+    path = f"/v1/regressions/{rows[0]['id']}"
+    recorder.ask("read_regression_experiment", f"GET {path}/experiment")
+    jobs = {"base_job": "llm-trial-1", "job": "llm-trial-2"}
+    recorder.ask("confirm_regression", f"POST {path}/confirm", jobs)
+    recorder.ask("list_tuning", "GET /v1/regressions/tuning", as_csv=True)
+    reset = {"metric": "phase_seconds", "why": "The storage was broken."}
+    recorder.ask("reset_tuning", "POST /v1/regressions/tuning/reset", reset)
+
+
+def _compiled(name: str, minute: int, seconds: int, version: str) -> list[dict[str, Any]]:
+    middle, end = minute + seconds / 60, minute + seconds / 60 + 5
+    facts = {"cluster": "a", "model": "llm-70b", "hardware": "H100", "code_version": version}
+    return [
+        wire_event("job", minute, job=name, gpus=8, **facts),
+        wire_event("attempt_started", minute, job=name, gpus=8, code_version=version),
+        wire_span("pt2_compile", minute, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
 def _find_regressions(recorder: Recording) -> None:
     with recorder.store.reading() as conn:
         owner = project_id(conn, "research")
@@ -223,6 +258,7 @@ def _find_regressions(recorder: Recording) -> None:
     recorder.ask("read_regression", f"GET {path}")
     recorder.ask("list_regression_values", f"GET {path}/values", as_csv=True)
     recorder.ask("list_regressions", "GET /v1/regressions?sort=-ratio", as_csv=True)
+    recorder.ask("read_regression_causes", "GET /v1/regressions/causes", as_csv=True)
     recorder.ask("list_mutes", "GET /v1/regressions/mutes", as_csv=True)
     recorder.ask("read_detection_power", "GET /v1/regressions/power?limit=2", as_csv=True)
     sets = "base=cluster:north&base_to=2026-02-16T00:00:00Z"

@@ -178,20 +178,31 @@ def test_those_who_are_sent_away_come_back_one_after_another() -> None:
     run(test())
 
 
-def test_work_that_turns_out_larger_waits_for_room_without_holding_any() -> None:
+def test_work_that_turns_out_larger_is_refused_unless_there_is_room_or_it_is_alone() -> None:
     async def test() -> None:
         pool = Pool(SMALL)
-        async with pool.working("a", 50) as place:
-            other = asyncio.ensure_future(place.grow(40))
-            await settled()
-            assert other.done()
-            async with pool.working("b", 10):
-                more = asyncio.ensure_future(place.grow(1))
-                await settled()
-                assert (more.done(), pool.cost) == (False, 10)
-            await more
-            assert pool.cost == 91
+        async with pool.working("a", 10) as first:
+            first.enlarge(40)
+            async with pool.working("b", 10) as second:
+                second.enlarge(40)
+                for place in (first, second):
+                    with pytest.raises(Problem) as refused:
+                        place.enlarge(1)
+                    assert refused.value.kind.status == 503
+            first.enlarge(1000)
+            assert pool.cost == 1050
         assert pool.cost == 0
+
+    run(test())
+
+
+def test_a_key_that_has_other_work_is_told_that_it_takes_too_much() -> None:
+    async def test() -> None:
+        pool = Pool(SMALL)
+        async with pool.working("a", 90), pool.working("a", 5) as place:
+            with pytest.raises(Problem) as refused:
+                place.enlarge(10)
+        assert refused.value.kind.status == 429
 
     run(test())
 

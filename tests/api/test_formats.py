@@ -181,10 +181,17 @@ def test_no_text_begins_a_formula_and_each_is_read_back(texts: list[str]) -> Non
     read = csv.reader(io.StringIO(bytes(body).decode(), newline=""), strict=True)
     cells = [row[0] if row else "" for row in read][1:]
     assert [cell[1:] if cell[:2] in _GUARDED else cell for cell in cells] == texts
-    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+    assert not any(cell.startswith(_FORMULA_SIGNS) for cell in cells)
 
 
-_GUARDED = tuple(f"'{sign}" for sign in "=+-@\t\r")
+_FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b\u2212")
+_GUARDED = tuple(f"'{sign}" for sign in _FORMULA_SIGNS)
+
+
+@pytest.mark.parametrize("sign", _FORMULA_SIGNS)
+def test_a_formula_of_any_sign_is_quoted(sign: str) -> None:
+    body = as_file("csv", [TEXT], [{"text": f"{sign}1+1"}], name="x").body
+    assert bytes(body).decode().splitlines(keepends=False)[1].lstrip('"').startswith("'")
 
 
 def test_a_negative_number_is_a_number_and_no_formula() -> None:

@@ -216,7 +216,8 @@ parameters = st.sampled_from(
     st.sampled_from(
         ["/v1/jobs", "/v1/jobs/llm-70b/events", "/v1/keys", "/v1/jobs/llm-70b", "/v1/markers",
          "/v1/fleet/summary", "/v1/fleet/series", "/v1/fleet/jobs/top", "/v1/fleet/explain",
-         "/v1/regressions", "/v1/regressions/x", "/v1/regressions/power", "/v1/regressions/mutes"]
+         "/v1/regressions", "/v1/regressions/x", "/v1/regressions/power", "/v1/regressions/mutes",
+         "/v1/regressions/causes"]
     ),
     st.dictionaries(parameters, texts.filter(str.isascii), max_size=3),
 )  # fmt: skip

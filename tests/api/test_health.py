@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
 
 from sqlalchemy import Connection
 from starlette.testclient import TestClient
@@ -10,7 +11,9 @@ from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record.keys import SCOPES, create_key
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event
 from tests.builders.servers.application import Service
@@ -31,6 +34,7 @@ class OutOfReach:
     def __init__(self, store: Store) -> None:
         self.dialect, self.url, self.reachable = store.dialect, store.url, True
         self.write, self.submit, self.close = store.write, store.submit, store.close
+        self.require_room = store.require_room
         self._store = store
 
     @contextmanager
@@ -53,14 +57,14 @@ def test_a_service_whose_worker_runs_is_ready(store: Store) -> None:
     assert answer.status_code == 200
     assert answer.json() == {
         "ready": True,
-        "parts": {"store": "ok", "schema": "ok", "worker": "ok"},
+        "parts": {"store": "ok", "schema": "ok", "worker": "ok", "disk": "ok"},
         "waiting_jobs": 0,
     }
 
 
 def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) -> None:
     parts = service.get("/readyz", 503)["parts"]
-    assert parts == {"store": "ok", "schema": "ok", "worker": "failed"}
+    assert parts == {"store": "ok", "schema": "ok", "worker": "failed", "disk": "ok"}
     assert service.get("/healthz") == {"status": "ok"}
 
 
@@ -81,7 +85,12 @@ def test_another_schema_is_named(database_url: str) -> None:
         store.write(lambda conn: conn.exec_driver_sql("DELETE FROM alembic_version").rowcount)
         answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["parts"] == {"store": "ok", "schema": "failed", "worker": "elsewhere"}
+    assert answer.json()["parts"] == {
+        "store": "ok",
+        "schema": "failed",
+        "worker": "elsewhere",
+        "disk": "ok",
+    }
 
 
 @ON_ONE_ENGINE
@@ -94,3 +103,19 @@ def test_a_store_out_of_reach_is_named_with_a_time_to_retry(store: Store) -> Non
     assert ready.json()["parts"]["store"] == "failed"
     assert (jobs.status_code, jobs.headers["retry-after"]) == (503, "2")
     assert "secret" not in jobs.text
+
+
+def test_without_room_it_is_not_ready_and_takes_no_events(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ett.db'}"
+    migrate(url)
+    with closing(open_store(url, least_free=1 << 62)) as store, _served(store, None) as client:
+        key = store.write(
+            lambda conn: create_key(conn, project="p", name="n", scopes=SCOPES, now_us=0)
+        )
+        client.headers["Authorization"] = f"Bearer {key}"
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["parts"]["disk"]) == (503, "failed")
+        sent = client.post("/v1/events", json={"events": []})
+        assert (sent.status_code, sent.headers["retry-after"]) == (503, "2")
+        assert client.get("/v1/jobs").status_code == 200
+        assert client.post("/v1/markers", json={}).status_code == 422

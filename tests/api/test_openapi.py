@@ -8,6 +8,7 @@ import pytest
 
 from ett_service.api.openapi import description
 from ett_service.api.problems import MEDIA_TYPE
+from tests.builders.servers.application import Service
 
 OTLP_MEDIA = {"application/x-protobuf", "application/json"}  #: its errors are its own
 
@@ -69,6 +70,11 @@ OPERATIONS = {
     "DELETE /v1/regressions/mutes/{mute_id}": "take_back_mute",
     "GET /v1/regressions/compare": "compare_jobs",
     "GET /v1/regressions/power": "read_detection_power",
+    "GET /v1/regressions/causes": "read_regression_causes",
+    "GET /v1/regressions/tuning": "list_tuning",
+    "POST /v1/regressions/tuning/reset": "reset_tuning",
+    "GET /v1/regressions/{regression_id}/experiment": "read_regression_experiment",
+    "POST /v1/regressions/{regression_id}/confirm": "confirm_regression",
     "GET /v1/keys": "list_keys",
     "POST /v1/keys": "create_key",
     "DELETE /v1/keys/{prefix}": "revoke_key",
@@ -154,3 +160,12 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
 def test_no_two_answers_share_a_name(document: dict[str, Any]) -> None:
     # Of two of one name the schemas would be called by their modules, as `ett_service__api__...`.
     assert [name for name in document["components"]["schemas"] if "__" in name] == []
+
+
+def test_a_method_that_is_not_allowed_is_told_which_are(
+    document: dict[str, Any], service: Service
+) -> None:
+    for path, operations in document["paths"].items():
+        answer = service.client.request("BREW", path.replace("{", "").replace("}", ""))
+        assert answer.status_code == 405, path
+        assert answer.headers["Allow"] == ", ".join(sorted(map(str.upper, operations))), path

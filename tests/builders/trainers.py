@@ -37,12 +37,17 @@ class Recording:
 
 @contextmanager
 def recording(
-    root: Path, *, url: str | None = None, rank: int | None = None, job: str = "j"
+    root: Path,
+    *,
+    url: str | None = None,
+    rank: int | None = None,
+    job: str = "j",
+    key: str = "ett_key",
 ) -> Iterator[Recording]:
     """Record in this process until the block ends, sending to *url* if there is one."""
     session = Session()
     identity = Identity(job, "launch", rank=rank, host="h")
-    recorder = session.begin_here(Setup(identity, root, url, "ett_key"))
+    recorder = session.begin_here(Setup(identity, root, url, key))
     try:
         yield Recording(recorder, session)
     finally:

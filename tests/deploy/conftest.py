@@ -16,6 +16,15 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 
 Parsed = dict[str, Any]
 
+FILLED_IN = {
+    "POSTGRES_PASSWORD": "secret-1",
+    "SERVICE_PASSWORD": "secret-2",
+    "READER_PASSWORD": "secret-3",
+    "GRAFANA_PASSWORD": "secret-4",
+    "SECRET_KEY": "secret-5",
+}
+"""What the example leaves to whom copies it."""
+
 
 class Composed(NamedTuple):
     """The result of a run of Compose."""
@@ -47,8 +56,8 @@ def compose(
 
 @pytest.fixture(scope="session")
 def project() -> Parsed:
-    """Return the Compose project as it is with `.env.example` as `.env`."""
-    done = compose("--env-file", ".env.example", "config", "--format", "json")
+    """Return the Compose project as it is with `.env.example` as `.env`, filled in."""
+    done = compose("--env-file", ".env.example", "config", "--format", "json", variables=FILLED_IN)
     assert done.returncode == 0, done.stderr
     parsed: Parsed = json.loads(done.stdout)
     return parsed

@@ -9,7 +9,7 @@ import pytest
 
 from ett_service.api.openapi import description
 from ett_service.settings import OTHER_VARIABLES, Settings, load, variable
-from tests.deploy.conftest import ROOT, Parsed, compose, variables
+from tests.deploy.conftest import FILLED_IN, ROOT, Parsed, compose, variables
 
 ONCE = {"migrate", "scrape-key"}
 LASTING = {"postgres", "ett", "worker", "prometheus", "alertmanager", "grafana"}
@@ -48,6 +48,10 @@ def test_the_example_sets_exactly_the_variables_that_the_project_reads() -> None
     assert set(variables(ROOT / ".env.example")) == set(json.loads(done.stdout))
 
 
+def test_nothing_starts_as_the_example_is() -> None:
+    assert compose("--env-file", ".env.example", "config").returncode != 0
+
+
 def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     shutil.copy(ROOT / "docker-compose.yml", tmp_path)
     (tmp_path / ".env").write_text("")
@@ -55,8 +59,7 @@ def test_nothing_starts_without_passwords(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "copy .env.example to .env" in done.stderr
     listed = json.loads(compose("config", "--variables", "--format", "json").stdout)
-    passwords = {name: variable for name, variable in listed.items() if name.endswith("PASSWORD")}
-    assert len(passwords) == 4
+    passwords = {name: listed[name] for name in FILLED_IN}
     assert all(variable["Required"] for variable in passwords.values())
 
 
@@ -68,7 +71,7 @@ def test_no_secret_is_under_version_control() -> None:
             value for key, value in variables(ROOT / name).items() if key.endswith("PASSWORD")
         ]
         assert secrets
-        assert all(value.startswith("change-me") for value in secrets)
+        assert not any(secrets)
 
 
 def test_every_image_is_of_one_version(services: Parsed) -> None:
@@ -139,6 +142,33 @@ def test_the_database_is_reached_by_those_alone_that_read_or_write_it(
     inside = {name for name, service in services.items() if "database" in service["networks"]}
     assert inside == ETT | {"postgres", "grafana"}
     assert project["networks"]["database"]["internal"] is True
+
+
+def test_the_worker_has_a_way_out_and_the_database_has_none(
+    project: Parsed, services: Parsed
+) -> None:
+    outward = {name for name, network in project["networks"].items() if not network.get("internal")}
+    assert outward & set(services["worker"]["networks"])
+    assert not outward & set(services["postgres"]["networks"])
+    assert set(services["worker"]["networks"]) & set(services["alertmanager"]["networks"])
+
+
+def test_the_worker_opens_what_the_server_has_sealed(services: Parsed) -> None:
+    keys = {services[name]["environment"]["ETT_SECRET_KEY"] for name in ("ett", "worker")}
+    assert keys == {FILLED_IN["SECRET_KEY"]}
+
+
+def test_what_asks_for_no_password_stays_on_the_machine() -> None:
+    given = {**FILLED_IN, "BIND_ADDRESS": "192.0.2.1"}
+    done = compose("--env-file", ".env.example", "config", "--format", "json", variables=given)
+    services = json.loads(done.stdout)["services"]
+    hosts = {name: services[name]["ports"][0]["host_ip"] for name in ("prometheus", "alertmanager")}
+    assert hosts == {"prometheus": "127.0.0.1", "alertmanager": "127.0.0.1"}
+
+
+def test_the_probe_of_the_worker_asks_for_what_its_command_leaves(services: Parsed) -> None:
+    worker = services["worker"]
+    assert worker["healthcheck"]["test"] == ["CMD", "ett", *worker["command"], "--check"]
 
 
 def test_what_is_mounted_is_in_the_repository_and_cannot_be_changed(services: Parsed) -> None:

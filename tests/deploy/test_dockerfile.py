@@ -92,7 +92,7 @@ def test_the_image_asks_itself_what_compose_asks_it(services: Parsed) -> None:
     health_check = services["ett"]["healthcheck"]["test"][-1]
     assert f'"{health_check}"' in check
     assert _of("ENTRYPOINT") == ['["ett"]']
-    assert _of("CMD") == ['["serve"]']
+    assert _of("CMD") == ['["serve", "--first-key", "/data/first-key"]']
 
 
 def _constrained() -> dict[str, str]:

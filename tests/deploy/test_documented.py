@@ -7,7 +7,7 @@ import yaml
 
 from tests.builders.servers.processes import ETT
 from tests.builders.servers.programs import needed
-from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, compose
+from tests.deploy.conftest import FILLED_IN, KUBERNETES, ROOT, Parsed, compose
 
 PAGE = (ROOT / "docs" / "howto" / "deploy.md").read_text("utf-8")
 
@@ -30,7 +30,12 @@ def test_addresses_are_those_that_compose_publishes(services: Parsed) -> None:
 def test_several_replicas_take_several_ports() -> None:
     (ports,) = re.findall(r"ETT_PORT=(\d+-\d+)", PAGE)
     done = compose(
-        "--env-file", ".env.example", "config", "--format", "json", variables={"ETT_PORT": ports}
+        "--env-file",
+        ".env.example",
+        "config",
+        "--format",
+        "json",
+        variables={**FILLED_IN, "ETT_PORT": ports},
     )
     assert done.returncode == 0, done.stderr
     assert f'"published": "{ports}"' in done.stdout

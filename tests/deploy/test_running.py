@@ -18,7 +18,7 @@ from tests.builders.databases import postgres
 from tests.builders.servers import processes
 from tests.builders.servers.programs import Program, free_port
 from tests.builders.servers.waiting import wait_for
-from tests.deploy.conftest import ROOT, Parsed, variables
+from tests.deploy.conftest import FILLED_IN, ROOT, Parsed
 
 PROGRAMS = Path(sys.executable).parent
 EVENTS = [
@@ -140,7 +140,7 @@ def test_grafana_reads_the_views_and_nothing_else(deployment: Deployment) -> Non
 
 
 def test_roles_have_the_passwords_of_the_example(deployment: Deployment) -> None:
-    example = variables(ROOT / ".env.example")
+    example = FILLED_IN
     environment = deployment.environment("postgres")
     assert environment["SERVICE_PASSWORD"] == example["SERVICE_PASSWORD"]
     assert deployment.environment("ett")["PGPASSWORD"] == example["SERVICE_PASSWORD"]
@@ -182,6 +182,7 @@ def test_service_and_worker_take_events_and_show_them_to_prometheus(
         running[0].ready(f"{url}/readyz")
         health = services["ett"]["healthcheck"]["test"][1:]
         deployment.once(*(part.replace(":8080", f":{port}") for part in health), name="ett")
+        wait_for(lambda: "The worker is running" in running[1].logged(), running[1].logged)
         deployment.once(*services["worker"]["healthcheck"]["test"][1:], name="worker")
         body = json.dumps({"events": EVENTS}).encode()
         kind = {"Content-Type": "application/json"}

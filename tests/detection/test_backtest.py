@@ -1,9 +1,11 @@
 """What runs in a row would have found, each with only what was complete by then."""
 
+from dataclasses import replace
+
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Metric, State, Subject, Verdict
+from ett_service.core.regressions.finding import Metric, Resolution, State, Subject, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules, Transition
 from ett_service.detection.backtest import Backtest, Course, backtest
 from ett_service.detection.options import Options, Plan
@@ -91,3 +93,43 @@ def test_what_began_long_ago_opens_nothing(ago: int) -> None:
 @pytest.mark.parametrize("ago", [5, 9, 13])
 def test_what_began_within_the_recent_days_does(ago: int) -> None:
     assert len(_courses(range(80 - ago, 80), 1)) == 1
+
+
+COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
+INDUCTOR = Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor")
+WAIT = Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait")
+
+
+def _courses_of(slower: dict[Subject, tuple[float, int]], runs: int = 20) -> list[Course]:
+    """Replay so many runs; of eighty days subjects take so much longer from a day on."""
+    factors = {
+        subject: lambda day, factor=factor, since=since: factor if day >= since else 1.0
+        for subject, (factor, since) in slower.items()
+    }
+    return _lasting(backtest(observed_project(factors, days=DAYS), _days(runs), PLAN, StateRules()))
+
+
+def test_a_slower_stage_is_one_finding_with_its_phase() -> None:
+    for compiles, is_phase in ((1.9, True), (1.3, True), (1.0, False)):
+        both = {COMPILE: (compiles, 62), INDUCTOR: (2.5, 62), WAIT: (2.5, 62)}
+        [course] = _courses_of(both)
+        assert course.standing.state is State.FIRING
+        assert (course.standing.finding.series.subject == COMPILE) is is_phase
+
+
+def test_a_phase_that_shows_it_later_takes_its_stage_in() -> None:
+    stage, phase = _courses_of({INDUCTOR: (2.5, 62), COMPILE: (1.5, 66)})
+    assert stage.standing.finding.series.subject == INDUCTOR
+    assert _at(stage, Transition.MERGED) == _at(phase, Transition.FIRING)
+    assert stage.standing.ended is Resolution.MERGED
+    assert phase.standing.state is State.FIRING
+
+
+def test_what_nothing_runs_of_any_more_is_gone() -> None:
+    observed = observed_project({INIT: lambda day: 2.0 if day >= 40 else 1.0}, days=60)
+    idle = replace(observed, to_us=TO_US + 30 * DAY_US, days=90)
+    runs_at = [TO_US + day * DAY_US for day in range(-12, 20)]
+    [course] = _lasting(backtest(idle, runs_at, PLAN, StateRules()))
+    gone = [at_us for at_us, step in course.steps if step is Transition.GONE]
+    assert gone == [TO_US + PLAN.options.recent_days * DAY_US]
+    assert course.standing.ended is Resolution.GONE

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from ett_service.detection.day_memory import DayMemory
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -16,8 +17,17 @@ DAYS, RECENT = 42, 14
 
 
 def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
-    ones = np.ones_like(level)
-    return Panel(level, ones, 0 * ones, ones.astype(np.int64), ones, np.full(len(level), 1e6))
+    ones, none = np.ones_like(level), DayMemory(*np.zeros((2, len(level))))
+    return Panel(
+        level,
+        ones,
+        0 * ones,
+        ones.astype(np.int64),
+        ones,
+        np.full(len(level), 1e6),
+        none,
+        np.zeros(len(level)),
+    )
 
 
 def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:

@@ -1,4 +1,4 @@
-from ett_service.detection.window import comparable, groups
+from ett_service.detection.window import groups
 from tests.detection.samples import COHORTS
 
 
@@ -17,9 +17,3 @@ def test_a_set_of_cohorts_is_there_once() -> None:
 
 def test_a_project_without_dimensions_is_its_only_cohort() -> None:
     assert groups([()]).names == ((),)
-
-
-def test_a_cohort_is_comparable_with_what_holds_it() -> None:
-    assert comparable((), COHORTS[0])
-    assert comparable(COHORTS[0], (("cluster", "a"),))
-    assert not comparable(COHORTS[0], (("cluster", "b"),))

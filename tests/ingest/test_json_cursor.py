@@ -22,7 +22,7 @@ def walked(body: bytes) -> dict[str, list[Any]]:
     cursor = Cursor(body)
     read = {}
     for name in cursor.members():
-        read[name] = [json.loads(cursor.value()) for _ in cursor.elements()]
+        read[name] = [json.loads(value) for value in cursor.values()]
     cursor.finish()
     return read
 
@@ -63,7 +63,7 @@ def test_a_value_has_a_longest_length(value: bytes) -> None:
 def test_what_is_far_too_deep_is_cut_and_what_follows_is_read(depth: int) -> None:
     deep = b"[" * depth + b'"]"' + b"]" * depth
     cursor = Cursor(b"[" + deep + b",7]")
-    first, second = [cursor.value() for _ in cursor.elements()]
+    first, second = [*cursor.values()]
     assert second == b"7"
     assert first == (deep if depth < FAR_TOO_DEEP else cut_deep(deep))
     assert first.count(b"[") <= FAR_TOO_DEEP
@@ -73,4 +73,4 @@ def test_deep_values_are_walked_slowly_for_a_megabyte_at_most() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     cursor = Cursor(b"[" + b",".join([deep] * (LONGEST_VALUE // len(deep) + 2)) + b"]")
     with pytest.raises(BodyTooLarge):
-        [cursor.value() for _ in cursor.elements()]
+        [*cursor.values()]

@@ -38,6 +38,9 @@ def test_an_address_of_the_web_is_taken_apart(url: str, destination: Destination
         "https://127.0.0.1/",
         "https://[::ffff:127.0.0.1]/",
         "https://169.254.169.254/",
+        "https://a..example/",
+        f"https://{'a' * 64}.example/",
+        f"https://{'a.' * 127}example/",
         "",
     ],
 )

@@ -36,7 +36,7 @@ REFUSED = {
     "half \ud800 of a pair": "bad_text",
     "right\u202eto left": "bad_text",
     "x" * 257: "bad_length",
-    "x" * 1_000_000: "too_large",
+    "x" * 500_000: "too_large",
 }
 
 

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from socket import socket
 
@@ -13,14 +14,16 @@ from standardwebhooks import Webhook
 
 from ett_service.app import worker
 from ett_service.cli.verb import now_us
-from ett_service.core.intervals import HOUR_US, SECOND_US
+from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.notifications.notice import Status
 from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.settings import Settings
+from ett_service.storage.engine.seal import Keyring
 from ett_service.storage.engine.store import Store, open_store
-from ett_service.storage.receivers import deliveries
+from ett_service.storage.receivers import deliveries, receivers
 from ett_service.storage.receivers.deliveries import DeliveryState
+from ett_service.storage.receivers.receivers import NewReceiver
 from ett_service.worker.notify import DeliveryThread
 from tests.builders.clock import NOON, Clock
 from tests.builders.receivers.deliveries import (
@@ -323,3 +326,33 @@ def test_several_workers_share_the_deliveries_and_send_none_twice(
         each.close()
 
     assert [len(web.requests) for web in webs] == [10, 10, 10]
+
+
+def test_old_deliveries_go_and_new_ones_stay(store: Store, project_id: int) -> None:
+    clock = Clock(NOON)
+    put(store, project_id, ["nobody"], NOON, fingerprint="old")
+    with delivering(store, clock, []) as deliverer:
+        run_once(deliverer)
+    clock.now_us += 30 * DAY_US
+    put(store, project_id, ["nobody"], clock.now_us, fingerprint="new")
+    sender, directory = Sender(PATIENT), Directory()
+    pruning = partial(DeliveryThread, store, directory, sender, clock=lambda _: clock.now_us)
+    pruning(keep_us=31 * DAY_US).step()
+    assert {each.fingerprint for each in deliveries_in(store)} == {"old", "new"}
+    pruning(keep_us=29 * DAY_US).step()
+    assert {each.fingerprint for each in deliveries_in(store)} == {"new"}
+
+
+def test_secrets_are_sealed_with_the_newest_key_before_anything_is_sent(
+    store: Store, project_id: int
+) -> None:
+    old, new = "o" * 32, "n" * 32
+    receiver = NewReceiver("oncall", "https://hooks.example/x", "generic", SIGNING)
+    add = partial(receivers.add, project_id=project_id, new=receiver, made_by="", now_us=NOON)
+    store.write(partial(add, keyring=Keyring(old)))
+    thread = DeliveryThread(store, Directory([], Keyring(f"{new},{old}")), Sender(PATIENT))
+    thread.start()
+    thread.stop_soon()
+    thread.join()
+    with store.reading() as conn:
+        assert Directory([], Keyring(new)).find(conn, project_id, "oncall", NOON) is not None

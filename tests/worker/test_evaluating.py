@@ -8,23 +8,33 @@ from functools import partial
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regressions.finding import State, Triage, Verdict
+from ett_service.core.regressions.finding import Metric, State, Triage, Verdict
+from ett_service.detection.options import Memory, Plan
+from ett_service.detection.run import RunResult
 from ett_service.notifications.notice import Status, from_json
+from ett_service.notifications.routing import Directory
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import detection_runs, mutes, regressions
 from ett_service.storage.regressions.mutes import Muted
-from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.regressions import Act, RegressionFilter
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
+from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.regressions.searches import Script, Search, searched_before, searching
+from tests.builders.regressions.searches import (
+    RECEIVER,
+    Script,
+    Search,
+    searched_before,
+    searching,
+)
 from tests.builders.regressions.stored import finding
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
@@ -286,3 +296,80 @@ def _run(store: Store) -> detection_runs.DetectionRun:
     with store.reading() as conn:
         [run] = detection_runs.latest(conn)
     return run
+
+
+def remarks(store: Store) -> list[tuple[str, str]]:
+    """Return the status and remark of what was put into the outbox, in its order."""
+    with store.reading() as conn:
+        rows = conn.execute(select(delivery).order_by(delivery.c.made_us, delivery.c.version)).all()
+    notices = [from_json(row.body) for row in rows]
+    return [(notice.status.value, notice.remark) for notice in notices]
+
+
+def test_what_nobody_acknowledges_is_told_again_each_day(store: Store, project_id: int) -> None:
+    searched_before(store, project_id)
+    audience = Audience(Directory([RECEIVER]), remind_us=DAY_US)
+    script = Script({number: [COMPILE] for number in range(30)})
+    with searching(store, script, audience=audience) as search:
+        for number in range(4):
+            search.run_once(number)
+            search.run_once(number, hours=13)
+        again = ("firing", "A reminder: nobody has acknowledged it yet.")
+        assert remarks(store) == [("firing", ""), again, again]
+
+        with store.reading() as conn:
+            (stored,) = regressions.every(conn, [project_id], RegressionFilter())
+        acknowledge = partial(regressions.acknowledge, project_id=project_id, act=act())
+        store.write(partial(acknowledge, regression_id=stored.id))
+        search.run_once(5)
+        assert len(remarks(store)) == 3
+
+
+def test_by_default_of_an_audience_nobody_is_reminded(search: Search, store: Store) -> None:
+    for number in range(6):
+        search.run_once(number)
+    assert len(sent(store)) == 1
+
+
+def test_noise_is_over_for_receivers_and_then_silent(
+    search: Search, store: Store, project_id: int
+) -> None:
+    for number in (0, 1):
+        search.run_once(number)
+    with store.reading() as conn:
+        (stored,) = regressions.every(conn, [project_id], RegressionFilter())
+    called = partial(regressions.triage, project_id=project_id, called=Triage.NOISE, act=act())
+    store.write(partial(called, regression_id=stored.id))
+    for number in (2, 3):
+        search.run_once(number)
+    assert [version for _, version, _ in sent(store)] == [1, 2]
+    status, remark = remarks(store)[-1]
+    assert (status, remark.startswith("Somebody called it noise")) == ("resolved", True)
+
+
+@pytest.mark.parametrize("tune", [True, False])
+def test_verdicts_tune_the_next_search_where_the_settings_say_so(
+    store: Store, project_id: int, *, tune: bool
+) -> None:
+    searched_before(store, project_id)
+    script = Script({number: [COMPILE] for number in range(9)})
+    plans: list[Plan] = []
+
+    def evaluate(
+        conn: Connection, project_id: int, at_us: int, plan: Plan, memory: Memory
+    ) -> RunResult:
+        plans.append(plan)
+        return script.evaluate(conn, project_id, at_us, plan, memory)
+
+    with searching(store, script, evaluate=evaluate, tune=tune) as search:
+        search.run_once(0)
+        search.run_once(1)
+        with store.reading() as conn:
+            (stored,) = regressions.every(conn, [project_id], RegressionFilter())
+        called = partial(regressions.triage, project_id=project_id, called=Triage.NOISE)
+        noise = act(at_us=script.now_us)
+        store.write(partial(called, regression_id=stored.id, act=noise))
+        search.run_once(2)
+    assert plans[0].options.tuned == {}
+    tuned = plans[-1].options.tuned
+    assert (tuned.get(Metric.PHASE_SECONDS, 1.0) > 1) is tune

@@ -108,6 +108,7 @@ class LateFacts:
         self._store, self._key, self._late = store, key, itertools.count(1)
         self.dialect, self.url = store.dialect, store.url
         self.write, self.submit, self.close = store.write, store.submit, store.close
+        self.require_room = store.require_room
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

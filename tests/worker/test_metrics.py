@@ -243,6 +243,7 @@ class SlowToWrite:
         self.dialect, self.url = service.store.dialect, service.store.url
         self.reading, self.close = service.store.reading, service.store.close
         self.submit = service.store.submit
+        self.require_room = service.store.require_room
 
     def write(self, work: Callable[[Connection], T]) -> T:
         self._service.clock.now_us += MINUTE

@@ -8,7 +8,14 @@ import numpy as np
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
-from benchmarks.detectors.fleets.scenario import LAST_RELEASE, Planting, plant, stream
+from benchmarks.detectors.fleets.scenario import (
+    LAST_RELEASE,
+    Planting,
+    UsualAttempts,
+    plant,
+    stream,
+)
+from benchmarks.detectors.fleets.shape import MISS_FACTOR, MISS_SHARE, Shape
 from benchmarks.detectors.fleets.submissions import ALL_DAYS, RUN_IN, SubmittedJobs
 from ett_service.detection.sample import Flags, Floats, Ints
 
@@ -49,6 +56,7 @@ class SimulatedAttempts:
     step_s: Floats  #: mean seconds of its steps
     step_factor: Floats  #: the part of it that is planted
     large_batch: Flags  #: whether its steps take twice the tokens
+    missed: Ints  #: by phase, 1 where it missed its cache
 
     @property
     def saves(self) -> Ints:
@@ -72,7 +80,9 @@ def simulate_attempts(
     seed: int, jobs: SubmittedJobs, queueing: Floats, planting: Planting
 ) -> SimulatedAttempts:
     """Draw every attempt of *jobs* that starts before the fleet ends."""
-    draws = _AttemptDraws(seed, jobs, _median_logs(seed, queueing), planting)
+    draws = _AttemptDraws(
+        seed, jobs, _median_logs(seed, queueing, planting.scenario.shape), planting
+    )
     rows, start = np.arange(len(jobs.cohort)), jobs.submitted
     waited = np.full(len(rows), np.nan)
     rounds: list[SimulatedAttempts] = []
@@ -92,18 +102,19 @@ def simulate_attempts(
     )
 
 
-def _median_logs(seed: int, queueing: Floats) -> Floats:
+def _median_logs(seed: int, queueing: Floats, shape: Shape) -> Floats:
     """Return the logarithm of the median seconds by cohort, day and phase."""
-    shape = (len(parameters.COHORTS), ALL_DAYS, len(parameters.PHASES))
+    size = (len(shape.plan.cohorts), ALL_DAYS, len(parameters.PHASES))
     of_cohort = stream(seed, "cohorts").normal(
-        0, parameters.COHORT_MEDIAN_SPREAD, (shape[0], 1, shape[2])
+        0, parameters.COHORT_MEDIAN_SPREAD, (size[0], 1, size[2])
     )
-    of_cohort_day = stream(seed, "days of cohorts").normal(0, parameters.COHORT_DAY_SPREAD, shape)
+    of_cohort_day = stream(seed, "days of cohorts").normal(0, parameters.COHORT_DAY_SPREAD, size)
     of_cluster_day = stream(seed, "days of clusters").normal(
-        0, parameters.CLUSTER_DAY_SPREAD, (len(parameters.CLUSTERS), *shape[1:])
+        0, parameters.CLUSTER_DAY_SPREAD, (len(parameters.CLUSTERS), *size[1:])
     )
-    logs = np.log([phase.median_s for phase in parameters.PHASES]) + of_cohort + of_cohort_day
-    logs += of_cluster_day[list(parameters.CLUSTER_OF)]
+    logs = np.log([phase.median_s for phase in parameters.PHASES]) + of_cohort
+    logs = logs + shape.remembered(of_cohort_day)
+    logs += shape.remembered(of_cluster_day)[list(shape.plan.cluster_of)]
     logs[:, :, parameters.SCHEDULING] += np.log(queueing)
     return np.asarray(logs)
 
@@ -118,6 +129,7 @@ class _AttemptDraws:
         self._submitted = jobs
         self._median_logs = median_logs
         self._planting = planting
+        self._shape = planting.scenario.shape
         self.jobs = len(jobs.cohort)
         self._of_job = self._normal("of jobs", parameters.JOB_SPREAD)
         batches = self.stream("batches").random(self.jobs)
@@ -132,9 +144,10 @@ class _AttemptDraws:
         cohort = self._submitted.cohort[rows]
         day = np.floor(start).astype(np.int64)
         values = self._values(number, rows, day)
-        usual = np.exp(self._logs(number, rows, day, values))
+        missed = self._missed(number)[rows]
+        usual = np.exp(self._logs(number, rows, day, values)) * MISS_FACTOR**missed
         chance = self.stream(f"planted/{number}").random((self.jobs, 3))[rows]
-        planted = plant(self._planting, usual, cohort, day, values, chance)
+        planted = plant(self._planting, UsualAttempts(usual, missed, cohort, day, values), chance)
         run_log = self.stream(f"runs/{number}").normal(0, parameters.RUN_SPREAD, self.jobs)[rows]
         return SimulatedAttempts(
             job=rows,
@@ -154,6 +167,7 @@ class _AttemptDraws:
             step_s=self._step_seconds(number, rows, day) * planted.step_factor,
             step_factor=planted.step_factor,
             large_batch=self._large_batch[rows],
+            missed=planted.missed,
         )
 
     def retried(self, attempts: SimulatedAttempts) -> Flags:
@@ -169,10 +183,11 @@ class _AttemptDraws:
         """Return the logarithm of the seconds by attempt and phase, without the change."""
         phases, cohort = parameters.PHASES, self._submitted.cohort[rows]
         log = self._median_logs[cohort, day + RUN_IN] + self._of_job[rows]
-        log += self._normal(f"lengths/{number}", [phase.spread for phase in phases])[rows]
+        normal = self._normal(f"lengths/{number}", 1.0)[rows]
+        log += self._shape.logs(normal, np.array([phase.spread for phase in phases]))
         doublings = np.log2(self._submitted.gpus[rows] / parameters.SIZES[0])
         log += np.outer(doublings, [phase.by_size for phase in phases])
-        own = np.array(parameters.CLUSTER_OF)[cohort] % len(parameters.HARDWARE)
+        own = np.array(self._shape.plan.cluster_of)[cohort] % len(parameters.HARDWARE)
         log += parameters.SLOWER_HARDWARE * (self._submitted.hardware[rows] != own)[:, None]
         log += np.array([phase.restart for phase in phases]) * (number > 0)
         warm = values[:, parameters.DIMENSIONS.index("cache")] == 0
@@ -185,7 +200,7 @@ class _AttemptDraws:
     def _step_seconds(self, number: int, rows: Ints, day: Ints) -> Floats:
         """Return the mean seconds of the steps of each attempt, without the change."""
         cohort = self._submitted.cohort[rows]
-        of_model = self.stream("steps of models").normal(size=len(parameters.COHORTS))
+        of_model = self.stream("steps of models").normal(size=len(self._shape.plan.cohorts))
         of_job = self.stream("steps of jobs").normal(size=self.jobs)
         of_day = self.stream("steps of days").normal(size=(len(parameters.CLUSTERS), ALL_DAYS))
         drawn = self.stream(f"steps/{number}")
@@ -193,16 +208,21 @@ class _AttemptDraws:
         log = parameters.STEP_MODEL_SPREAD * of_model[cohort] + np.log(parameters.STEP_S)
         log += parameters.STEP_JOB_SPREAD * of_job[rows]
         log += parameters.STEP_ATTEMPT_SPREAD * of_attempt[rows]
-        cluster = np.array(parameters.CLUSTER_OF)[cohort]
+        cluster = np.array(self._shape.plan.cluster_of)[cohort]
         log += parameters.STEP_DAY_SPREAD * of_day[cluster, day + RUN_IN]
         log += np.log(2) * self._large_batch[rows]
         least, most = np.log(parameters.STEP_TAIL_FACTORS)
         tail = slow_host[:, 0] < parameters.STEP_TAIL_SHARE
         return np.asarray(np.exp(log + tail * (least + slow_host[:, 1] * (most - least))))
 
-    def _normal(self, name: str, spread: float | list[float]) -> Floats:
+    def _missed(self, number: int) -> Ints:
+        """Return which phases miss their cache, by job."""
+        chance = self.stream(f"modes/{number}").random((self.jobs, len(parameters.PHASES)))
+        return np.asarray(chance < MISS_SHARE * self._shape.has_modes, dtype=np.int64)
+
+    def _normal(self, name: str, spread: float) -> Floats:
         drawn = self.stream(name).normal(size=(self.jobs, len(parameters.PHASES)))
-        return np.asarray(drawn * np.asarray(spread))
+        return np.asarray(drawn * spread)
 
     def _save_factors(self, number: int) -> Floats:
         drawn = self.stream(f"saves/{number}").normal(size=(self.jobs, parameters.MOST_SAVES))

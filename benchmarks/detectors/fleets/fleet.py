@@ -35,13 +35,14 @@ class SimulatedFleet:
         self.first_us = first_us  #: its first midnight
         self.truth = truth
         self.attempts = attempts
-        self._rates = observations.rates(attempts)
-        self._shares = observations.shares(attempts)
+        cohorts = len(truth.scenario.shape.plan.cohorts)
+        self._rates = observations.rates(attempts, cohorts)
+        self._shares = observations.shares(attempts, cohorts)
 
     @cached_property
     def durations(self) -> Mapping[Subject, SubjectDurations]:
         """All durations."""
-        durations = observations.durations(self.attempts)
+        durations = observations.durations(self.attempts, self.truth.scenario.shape.modes_are_known)
         scenario = self.truth.scenario
         if scenario.times_steps or scenario.kind is ScenarioKind.STEPS:
             durations[parameters.STEPS] = observations.step_times(self.attempts)
@@ -53,7 +54,7 @@ class SimulatedFleet:
         return Sample(
             as_of_us=self.first_us + (day + 1) * DAY_US,
             days=day + 1,
-            cohorts=parameters.COHORTS,
+            cohorts=self.truth.scenario.shape.plan.cohorts,
             durations={subject: rows for subject, rows in durations.items() if len(rows.us)},
             rates={subject: _rates_by(rates, day) for subject, rates in self._rates.items()},
             shares=_shares_by(self._shares, day),
@@ -65,7 +66,7 @@ def simulate(seed: int, scenario: Scenario) -> SimulatedFleet:
     days = calendar(seed)
     planting = choose(seed, scenario)
     grown = planting.cohorts[0] if planting.cohorts else 0
-    jobs = submit(seed, scenario, days.load, grown)
+    jobs = submit(seed, scenario, days, grown)
     attempts = simulate_attempts(seed, jobs, days.queueing, planting)
     return SimulatedFleet(days.first_us, attempts, _truth(seed, planting, attempts))
 
@@ -80,14 +81,16 @@ def planned_truth(seed: int, scenario: Scenario) -> Truth:
         phases = (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
     if scenario.kind is ScenarioKind.STEPS:
         phases = (parameters.STEPS,)
+    cohorts = scenario.shape.plan.cohorts
     return Truth(
         scenario,
         seed,
         planting.from_day,
         planting.to_day if planting.to_day < DAYS else None,
-        tuple(parameters.COHORTS[index] for index in planting.cohorts),
+        tuple(cohorts[index] for index in planting.cohorts),
         () if scenario.kind in {ScenarioKind.HANG, ScenarioKind.MIX} else phases,
         _derived(planting),
+        earlier=tuple(cohorts[index] for index in planting.earlier),
     )
 
 

@@ -13,7 +13,6 @@ from ett_service.core.words import Category
 from ett_service.detection.sample import Durations, Flags, Floats, Ints, Rates, Shares, SmallInts
 
 _NO_PHASE = len(parameters.PHASES)
-_COHORTS = len(parameters.COHORTS)
 _START_CATEGORIES = (
     Category.SCHEDULING,
     Category.HARDWARE_SETUP,
@@ -37,14 +36,18 @@ class SubjectDurations:
         return self.durations.chosen(slice(0, int(self.until[day])))
 
 
-def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:
+def durations(
+    attempts: SimulatedAttempts, modes_are_known: bool = False
+) -> dict[Subject, SubjectDurations]:
     """Return every duration that is known before the fleet's end."""
     by_subject = {}
+    state = attempts.missed * modes_are_known
     at = attempts.start.copy()
     for index, phase in enumerate(parameters.PHASES[: parameters.START_PHASES]):
         seconds = attempts.lengths[:, index]
         at = at + seconds / DAY_S
-        by_subject[phase.subject] = _where_ended(attempts, seconds, at, attempts.stuck > index)
+        over = attempts.stuck > index
+        by_subject[phase.subject] = _where_ended(attempts, seconds, at, over, state[:, index])
     begun = attempts.stuck == _NO_PHASE
     start = attempts.lengths[:, : parameters.START_PHASES].sum(axis=1)
     by_subject[parameters.TIME_TO_START] = _where_ended(attempts, start, at, begun)
@@ -55,15 +58,18 @@ def durations(attempts: SimulatedAttempts) -> dict[Subject, SubjectDurations]:
     completed = begun & (attempts.outcome == AttemptOutcome.COMPLETED)
     shutdown = attempts.lengths[:, parameters.SHUTDOWN]
     subject = parameters.PHASES[parameters.SHUTDOWN].subject
-    by_subject[subject] = _where_ended(attempts, shutdown, ended_at, completed)
+    of_shutdown = state[:, parameters.SHUTDOWN]
+    by_subject[subject] = _where_ended(attempts, shutdown, ended_at, completed, of_shutdown)
     failed = begun & np.isin(attempts.outcome, _FAILURES)
     unsaved = attempts.run % parameters.SAVE_EVERY_S
     by_subject[parameters.UNSAVED_TIME] = _where_ended(attempts, unsaved, ended_at, failed)
-    by_subject[parameters.PHASES[parameters.SAVING].subject] = _saves(attempts, begun)
+    by_subject[parameters.PHASES[parameters.SAVING].subject] = _saves(
+        attempts, begun, state[:, parameters.SAVING]
+    )
     return by_subject
 
 
-def _saves(attempts: SimulatedAttempts, begun: Flags) -> SubjectDurations:
+def _saves(attempts: SimulatedAttempts, begun: Flags, state: Ints) -> SubjectDurations:
     """Return the first saves of each attempt, each with a length of its own."""
     rows, at, seconds = [], [], []
     for number in range(1, parameters.MOST_SAVES + 1):
@@ -72,7 +78,8 @@ def _saves(attempts: SimulatedAttempts, begun: Flags) -> SubjectDurations:
         rows.append(saved)
         at.append(attempts.loop_at[saved] + number * parameters.SAVE_EVERY_S / DAY_S)
         seconds.append(attempts.lengths[saved, parameters.SAVING] * factor)
-    return _by_day(attempts, np.concatenate(rows), np.concatenate(seconds), np.concatenate(at))
+    row = np.concatenate(rows)
+    return _by_day(attempts, row, np.concatenate(seconds), np.concatenate(at), state)
 
 
 def step_times(attempts: SimulatedAttempts) -> SubjectDurations:
@@ -102,10 +109,14 @@ def step_times(attempts: SimulatedAttempts) -> SubjectDurations:
 
 
 def _where_ended(
-    attempts: SimulatedAttempts, seconds: Floats, at: Floats, ended: Flags
+    attempts: SimulatedAttempts,
+    seconds: Floats,
+    at: Floats,
+    ended: Flags,
+    state: Ints | None = None,
 ) -> SubjectDurations:
     rows = np.flatnonzero(ended)
-    return _by_day(attempts, rows, seconds[rows], at[rows])
+    return _by_day(attempts, rows, seconds[rows], at[rows], state)
 
 
 def _in_order(at: Floats) -> Ints:
@@ -115,16 +126,22 @@ def _in_order(at: Floats) -> Ints:
 
 
 def _by_day(
-    attempts: SimulatedAttempts, rows: Ints, seconds: Floats, at: Floats
+    attempts: SimulatedAttempts,
+    rows: Ints,
+    seconds: Floats,
+    at: Floats,
+    state: Ints | None = None,
 ) -> SubjectDurations:
+    """Return values of attempts; rows of another *state* are of another stratum."""
     order = _in_order(at)
     rows, day = rows[order], np.floor(at[order]).astype(np.int32)
     us = np.maximum(np.rint(seconds[order] * 1e6), 1).astype(np.int64)
+    stratum = _stratum(attempts) * 2 + (0 if state is None else state)
     in_order = Durations(
         us=us,
         day=day,
         cohort=attempts.cohort[rows].astype(np.int32),
-        stratum=_stratum(attempts)[rows].astype(np.int32),
+        stratum=stratum[rows].astype(np.int32),
         unit=attempts.job[rows].astype(np.int32),
         gpus=attempts.gpus[rows].astype(np.float64),
         spent_us=us,
@@ -140,42 +157,45 @@ def _stratum(attempts: SimulatedAttempts) -> Ints:
     return np.asarray(shape * 2 + (attempts.number > 0))
 
 
-def rates(attempts: SimulatedAttempts) -> dict[Subject, Rates]:
+def rates(attempts: SimulatedAttempts, cohorts: int) -> dict[Subject, Rates]:
     """Return failures by cause over GPU-hours; rows in order of days, then cohorts."""
-    gpu_hours = _gpu_seconds(attempts, attempts.start, attempts.ended_at) / 3600
+    gpu_hours = _gpu_seconds(attempts, cohorts, attempts.start, attempts.ended_at) / 3600
     return {
         subject: Rates(
-            _failures(attempts, _OUTCOMES[subject.cause]).ravel(),
+            _failures(attempts, cohorts, _OUTCOMES[subject.cause]).ravel(),
             gpu_hours.ravel(),
-            _day_of_row(),
-            _cohort_of_row(),
+            _day_of_row(cohorts),
+            _cohort_of_row(cohorts),
         )
         for subject in (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
     }
 
 
-def shares(attempts: SimulatedAttempts) -> Shares:
+def shares(attempts: SimulatedAttempts, cohorts: int) -> Shares:
     """Return accelerator time by category; rows in order of days, then cohorts."""
-    by_category = {**_before_the_loop(attempts), **_from_the_loop_on(attempts)}
+    by_category = {
+        **_before_the_loop(attempts, cohorts),
+        **_from_the_loop_on(attempts, cohorts),
+    }
     return Shares(
-        _day_of_row(),
-        _cohort_of_row(),
+        _day_of_row(cohorts),
+        _cohort_of_row(cohorts),
         {category.value: seconds.ravel() * 1e6 for category, seconds in by_category.items()},
     )
 
 
-def _before_the_loop(attempts: SimulatedAttempts) -> Mapping[Category, Floats]:
+def _before_the_loop(attempts: SimulatedAttempts, cohorts: int) -> Mapping[Category, Floats]:
     by_category = {}
     at = attempts.start
     for index, category in enumerate(_START_CATEGORIES):
         seconds = np.where(attempts.stuck == index, HUNG_S, attempts.lengths[:, index])
         seconds = np.where(attempts.stuck < index, 0.0, seconds)
-        by_category[category] = _gpu_seconds(attempts, at, at + seconds / DAY_S)
+        by_category[category] = _gpu_seconds(attempts, cohorts, at, at + seconds / DAY_S)
         at = at + seconds / DAY_S
     return by_category
 
 
-def _from_the_loop_on(attempts: SimulatedAttempts) -> Mapping[Category, Floats]:
+def _from_the_loop_on(attempts: SimulatedAttempts, cohorts: int) -> Mapping[Category, Floats]:
     begun = attempts.stuck == _NO_PHASE
     saving = np.where(begun, attempts.saves * attempts.lengths[:, parameters.SAVING], 0.0)
     run = np.where(begun, attempts.run, 0.0)
@@ -188,40 +208,46 @@ def _from_the_loop_on(attempts: SimulatedAttempts) -> Mapping[Category, Floats]:
     repeated = np.divide(lost, run, out=np.zeros_like(run), where=run > 0)
     effective = 1 - np.minimum(saved + repeated, 1)
     return {
-        Category.EFFECTIVE_TRAINING: _gpu_seconds(attempts, loop, end, effective),
-        Category.CHECKPOINT_BLOCKING: _gpu_seconds(attempts, loop, end, saved),
-        Category.REPEATED_TRAINING: _gpu_seconds(attempts, loop, end, repeated),
-        Category.SHUTDOWN: _gpu_seconds(attempts, end, end + shutdown),
+        Category.EFFECTIVE_TRAINING: _gpu_seconds(attempts, cohorts, loop, end, effective),
+        Category.CHECKPOINT_BLOCKING: _gpu_seconds(attempts, cohorts, loop, end, saved),
+        Category.REPEATED_TRAINING: _gpu_seconds(attempts, cohorts, loop, end, repeated),
+        Category.SHUTDOWN: _gpu_seconds(attempts, cohorts, end, end + shutdown),
     }
 
 
 def _gpu_seconds(
-    attempts: SimulatedAttempts, begin: Floats, end: Floats, share: Floats | float = 1.0
+    attempts: SimulatedAttempts,
+    cohorts: int,
+    begin: Floats,
+    end: Floats,
+    share: Floats | float = 1.0,
 ) -> Floats:
     """Return accelerator-seconds between two instants (in days), by day and cohort."""
-    total = np.zeros((DAYS, _COHORTS))
+    total = np.zeros((DAYS, cohorts))
     weight = attempts.gpus * DAY_S * np.broadcast_to(share, begin.shape)
     first = np.floor(begin)
     for later in range(1 + int(np.max(np.ceil(end) - first, initial=0))):
         day = first + later
         inside = np.clip(np.minimum(end, day + 1) - np.maximum(begin, day), 0, None) * weight
         within = (day >= 0) & (day < DAYS)
-        cell = day[within].astype(np.int64) * _COHORTS + attempts.cohort[within]
-        total += np.bincount(cell, inside[within], DAYS * _COHORTS).reshape(total.shape)
+        cell = day[within].astype(np.int64) * cohorts + attempts.cohort[within]
+        total += np.bincount(cell, inside[within], DAYS * cohorts).reshape(total.shape)
     return total
 
 
-def _failures(attempts: SimulatedAttempts, outcomes: tuple[AttemptOutcome, ...]) -> Ints:
+def _failures(
+    attempts: SimulatedAttempts, cohorts: int, outcomes: tuple[AttemptOutcome, ...]
+) -> Ints:
     ended = attempts.ended_at
     counted = np.isin(attempts.outcome, outcomes) & (ended >= 0) & (ended < DAYS)
     counted &= attempts.stuck == _NO_PHASE
-    cell = np.floor(ended[counted]).astype(np.int64) * _COHORTS + attempts.cohort[counted]
-    return np.bincount(cell, minlength=DAYS * _COHORTS).astype(np.int64)
+    cell = np.floor(ended[counted]).astype(np.int64) * cohorts + attempts.cohort[counted]
+    return np.bincount(cell, minlength=DAYS * cohorts).astype(np.int64)
 
 
-def _day_of_row() -> SmallInts:
-    return np.repeat(np.arange(DAYS, dtype=np.int32), _COHORTS)
+def _day_of_row(cohorts: int) -> SmallInts:
+    return np.repeat(np.arange(DAYS, dtype=np.int32), cohorts)
 
 
-def _cohort_of_row() -> SmallInts:
-    return np.tile(np.arange(_COHORTS, dtype=np.int32), DAYS)
+def _cohort_of_row(cohorts: int) -> SmallInts:
+    return np.tile(np.arange(cohorts, dtype=np.int32), DAYS)

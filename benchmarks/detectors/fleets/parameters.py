@@ -97,6 +97,7 @@ CLUSTER_DAY_SPREAD: Final = 0.06  #: common to all cohorts of a cluster on one d
 COHORT_DAY_SPREAD: Final = 0.05  #: of one cohort on one day
 COHORT_MEDIAN_SPREAD: Final = 0.30  #: of a phase's median from one cohort to the next
 
+SATURDAY: Final = 5  #: from Monday, which is 0
 WEEKDAY_LOAD: Final = (1.05, 1.10, 1.10, 1.05, 0.95, 0.90, 0.85)  #: of jobs, from Monday
 WEEKDAY_QUEUEING: Final = (1.15, 1.10, 1.05, 1.05, 1.20, 0.75, 0.70)  #: factors of ``SCHEDULING``
 MONTH_END_DAYS: Final = 3

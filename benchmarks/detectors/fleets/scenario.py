@@ -1,5 +1,6 @@
 """What is planted in a simulated fleet, and the truth that alerts are scored against."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
@@ -7,10 +8,19 @@ import numpy as np
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
+from benchmarks.detectors.fleets.shape import (
+    MISS_FACTOR,
+    MISS_SHARE,
+    PLAIN,
+    WORSE_MISS_SHARE,
+    Shape,
+)
 from ett_service.core.regressions.finding import Cohort, Series, Subject
 from ett_service.detection.sample import Flags, Floats, Ints
 
 OUTAGE_ON = 50  #: the day on which an outage begins
+SECOND_ON = CHANGED_ON + 5  #: the day of the second of two changes
+RAMP_DAYS = 10  #: for which a ramp rises
 LAST_RELEASE = 8  #: the code version that is released on ``CHANGED_ON``
 CAUSES = {"code_version": LAST_RELEASE, "image": 1, "host": 2, "cache": 1, "source": 0}
 """The value of each dimension that can be slower; of code it is the last release."""
@@ -35,6 +45,9 @@ class ScenarioKind(StrEnum):
     HANG = auto()  #: three in ten attempts of one cohort never leave one phase
     FAILURES = auto()  #: more attempts of one cohort fail
     STEPS = auto()  #: every step of one cohort is slower
+    RAMP = auto()  #: one phase of one cohort becomes slower day by day
+    SECOND = auto()  #: a phase of one cohort is slower, and some days later of another one
+    HITS = auto()  #: one phase of one cohort misses its cache more often
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,7 @@ class Scenario:
     """The dimension of which one value is slower, or ``NO_CAUSE``: three in five attempts are
     slower, whatever their values. Where empty, all attempts are slower."""
     times_steps: bool = False  #: whether steps are reported; they always are where they change
+    shape: Shape = PLAIN
 
     @property
     def name(self) -> str:
@@ -62,6 +76,8 @@ class Scenario:
             parts.append(self.cause)
         if self.times_steps:
             parts.append("steps")
+        if self.shape.name:
+            parts.append(self.shape.name)
         return f"{'-'.join(parts)}@{self.attempts_per_day}"
 
 
@@ -79,6 +95,7 @@ class Truth:
     value: str = ""  #: of the scenario's ``cause``
     explained: float = 0.0  #: share of the surplus in attempts with that value
     impact: float = 0.0  #: its cost as a share of the fleet's GPU-hours from then on
+    earlier: tuple[Cohort, ...] = ()  #: where the same changed some days before
 
     def is_target(self, series: Series) -> bool:
         """Whether this is exactly the series that was changed."""
@@ -86,13 +103,15 @@ class Truth:
 
     def is_where(self, cohort: Cohort) -> bool:
         """Whether this is one of the changed cohorts, or all of them together."""
-        inside = {member for member in parameters.COHORTS if set(cohort) <= set(member)}
+        every = self.scenario.shape.plan.cohorts
+        inside = {member for member in every if set(cohort) <= set(member)}
         return cohort in self.cohorts or inside == set(self.cohorts)
 
     def is_touched(self, series: Series) -> bool:
         """Whether an alert on this series is no false one: it changed, or contains the change."""
         return series.subject in (*self.phases, *self.derived) and (
-            not series.cohort or any(set(series.cohort) <= set(changed) for changed in self.cohorts)
+            not series.cohort
+            or any(set(series.cohort) <= set(changed) for changed in (*self.cohorts, *self.earlier))
         )
 
 
@@ -110,10 +129,11 @@ class Planting:
     """A scenario, and where and when it is planted in the fleet of one seed."""
 
     scenario: Scenario
-    cohorts: tuple[int, ...]  #: indices of ``parameters.COHORTS``
+    cohorts: tuple[int, ...]  #: indices of the shape's cohorts
     phases: tuple[int, ...]  #: indices of ``parameters.PHASES``
     from_day: int
     to_day: int
+    earlier: tuple[int, ...] = ()  #: cohorts in which the same changes on ``CHANGED_ON``
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +144,14 @@ class PlantedAttempts:
     failure_chance: Floats
     stuck: Ints  #: the phase that it never leaves; ``len(parameters.PHASES)`` for none
     step_factor: Floats  #: on the time of its steps
+    missed: Ints  #: by phase, 1 where it missed its cache
 
 
 def choose(seed: int, scenario: Scenario) -> Planting:
     """Choose the cohort, the cluster and the phase that change."""
     draws = stream(seed, "chosen")
-    cohort = int(draws.integers(len(parameters.COHORTS)))
+    eligible = scenario.shape.eligible(scenario.attempts_per_day)
+    cohort = eligible[int(draws.integers(len(eligible)))]
     phase = int(draws.integers(len(parameters.PHASES)))
     kind = scenario.kind
     phases = {
@@ -144,47 +166,109 @@ def choose(seed: int, scenario: Scenario) -> Planting:
     }.get(kind, (phase,))
     if kind is ScenarioKind.OUTAGE:
         to_day = OUTAGE_ON + scenario.days
-        return Planting(scenario, _cohorts_of_cluster(cohort), phases, OUTAGE_ON, to_day)
-    all_cohorts = tuple(range(len(parameters.COHORTS)))
+        cohorts = _cohorts_of_cluster(cohort, scenario.shape)
+        return Planting(scenario, cohorts, phases, OUTAGE_ON, to_day)
+    if kind is ScenarioKind.SECOND:
+        other = eligible[(eligible.index(cohort) + 1) % len(eligible)]
+        return Planting(scenario, (cohort,), phases, SECOND_ON, DAYS, (other,))
+    all_cohorts = tuple(range(len(scenario.shape.plan.cohorts)))
     cohorts = {ScenarioKind.PHASE: all_cohorts, ScenarioKind.NULL: ()}.get(kind, (cohort,))
     return Planting(scenario, cohorts, phases, CHANGED_ON, DAYS)
 
 
-def _cohorts_of_cluster(cohort: int) -> tuple[int, ...]:
+def _cohorts_of_cluster(cohort: int, shape: Shape) -> tuple[int, ...]:
     """Return the cohorts that are in the same cluster as *cohort*."""
-    cluster = parameters.CLUSTER_OF[cohort]
-    return tuple(index for index, other in enumerate(parameters.CLUSTER_OF) if other == cluster)
+    cluster = shape.plan.cluster_of[cohort]
+    return tuple(index for index, other in enumerate(shape.plan.cluster_of) if other == cluster)
 
 
-def plant(
-    planting: Planting, usual: Floats, cohort: Ints, day: Ints, values: Ints, chance: Floats
-) -> PlantedAttempts:
-    """Change attempts of *usual* lengths; *chance* holds three random numbers for each."""
-    scenario = planting.scenario
+@dataclass(frozen=True, slots=True)
+class UsualAttempts:
+    """Attempts before anything was planted in them."""
+
+    lengths: Floats  #: by phase
+    missed: Ints  #: by phase, 1 where it missed its cache
+    cohort: Ints
+    day: Ints
+    values: Ints  #: by dimension
+
+
+def plant(planting: Planting, usual: UsualAttempts, chance: Floats) -> PlantedAttempts:
+    """Change *usual* attempts; *chance* holds three random numbers for each."""
+    scenario, day, cohort = planting.scenario, usual.day, usual.cohort
     hit = np.isin(cohort, planting.cohorts) & (day >= planting.from_day) & (day < planting.to_day)
-    hit &= _is_slower(scenario.cause, values, chance[:, 0])
-    failure_chance = np.full(len(usual), parameters.FAILED_SHARE)
-    stuck = np.full(len(usual), _NO_PHASE)
-    lengths, step_factor = usual.copy(), np.ones(len(usual))
-    if scenario.kind is ScenarioKind.RELABELLING:
-        before, after = planting.phases
-        moved = _RELABELLED_SHARE * usual[hit, before]
-        lengths[hit, before] -= moved
-        lengths[hit, after] += moved
-    elif scenario.kind is ScenarioKind.HANG:
-        stuck[hit & (chance[:, 1] < parameters.HANGING_SHARE)] = planting.phases[0]
-    elif scenario.kind is ScenarioKind.FAILURES:
-        odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * scenario.factor
-        failure_chance[hit] = odds / (1 + odds)
-    elif scenario.kind is ScenarioKind.STEPS:
-        step_factor[hit] = scenario.factor
-    elif scenario.kind is not ScenarioKind.MIX:
-        outage = scenario.kind is ScenarioKind.OUTAGE
-        factor = parameters.OUTAGE_FACTOR if outage else scenario.factor
-        lengths[np.ix_(hit, np.array(planting.phases, dtype=np.int64))] *= factor
-        failure_chance[hit & outage] = parameters.OUTAGE_FAILED_SHARE
-        step_factor[hit & outage] = parameters.OUTAGE_STEP_FACTOR
-    return PlantedAttempts(lengths, failure_chance, stuck, step_factor)
+    hit |= np.isin(cohort, planting.earlier) & (day >= CHANGED_ON)
+    hit &= _is_slower(scenario.cause, usual.values, chance[:, 0])
+    planted = PlantedAttempts(
+        usual.lengths.copy(),
+        np.full(len(day), parameters.FAILED_SHARE),
+        np.full(len(day), _NO_PHASE),
+        np.ones(len(day)),
+        usual.missed.copy(),
+    )
+    _CHANGES.get(scenario.kind, _slow_down)(planting, planted, day, hit, chance)
+    return planted
+
+
+def _relabel(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    before, after = planting.phases
+    moved = _RELABELLED_SHARE * to.lengths[hit, before]
+    to.lengths[hit, before] -= moved
+    to.lengths[hit, after] += moved
+
+
+def _hang(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, chance: Floats) -> None:
+    to.stuck[hit & (chance[:, 1] < parameters.HANGING_SHARE)] = planting.phases[0]
+
+
+def _fail(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    odds = parameters.FAILED_SHARE / (1 - parameters.FAILED_SHARE) * planting.scenario.factor
+    to.failure_chance[hit] = odds / (1 + odds)
+
+
+def _slow_steps(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    to.step_factor[hit] = planting.scenario.factor
+
+
+def _ramp(planting: Planting, to: PlantedAttempts, day: Ints, hit: Flags, _: Floats) -> None:
+    days = np.clip(day[hit] + 1 - planting.from_day, 0, RAMP_DAYS)
+    to.lengths[hit, planting.phases[0]] *= planting.scenario.factor**days
+
+
+def _miss(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, chance: Floats) -> None:
+    phase, more = planting.phases[0], 1 - (1 - WORSE_MISS_SHARE) / (1 - MISS_SHARE)
+    lost = hit & (to.missed[:, phase] == 0) & (chance[:, 2] < more)
+    to.lengths[lost, phase] *= MISS_FACTOR
+    to.missed[lost, phase] = 1
+
+
+def _slow_down(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    phases = np.array(planting.phases, dtype=np.int64)
+    to.lengths[np.ix_(hit, phases)] *= planting.scenario.factor
+
+
+def _break_down(planting: Planting, to: PlantedAttempts, _: Ints, hit: Flags, __: Floats) -> None:
+    to.lengths[np.ix_(hit, np.array(planting.phases))] *= parameters.OUTAGE_FACTOR
+    to.failure_chance[hit] = parameters.OUTAGE_FAILED_SHARE
+    to.step_factor[hit] = parameters.OUTAGE_STEP_FACTOR
+
+
+def _start_more(*_: object) -> None:
+    """Change nothing: only more jobs start."""
+
+
+_CHANGES: Mapping[
+    ScenarioKind, Callable[[Planting, PlantedAttempts, Ints, Flags, Floats], None]
+] = {
+    ScenarioKind.RELABELLING: _relabel,
+    ScenarioKind.HANG: _hang,
+    ScenarioKind.FAILURES: _fail,
+    ScenarioKind.STEPS: _slow_steps,
+    ScenarioKind.RAMP: _ramp,
+    ScenarioKind.HITS: _miss,
+    ScenarioKind.OUTAGE: _break_down,
+    ScenarioKind.MIX: _start_more,
+}
 
 
 def _is_slower(cause: str, values: Ints, chance: Floats) -> Flags:

@@ -8,6 +8,7 @@ import numpy as np
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, stream
+from benchmarks.detectors.fleets.shape import SIZES_SHIFT_ON, Shape
 from ett_service.detection.sample import Floats, Ints
 
 RUN_IN = 4  #: days before the first, so that jobs are running when the fleet begins
@@ -25,6 +26,7 @@ class FleetCalendar:
 
     first_us: int  #: the fleet's first midnight
     load: Floats  #: jobs that are submitted, relative to a mean day
+    weekday: Ints  #: 0 is Monday
     queueing: Floats  #: length of scheduling, relative to a mean day
 
 
@@ -42,6 +44,7 @@ def calendar(seed: int) -> FleetCalendar:
     return FleetCalendar(
         round(first_s) * 1_000_000,
         load * np.where(month_ends, parameters.MONTH_END_LOAD, 1.0),
+        weekday,
         queueing * np.where(month_ends, parameters.MONTH_END_QUEUEING, 1.0),
     )
 
@@ -50,16 +53,17 @@ def calendar(seed: int) -> FleetCalendar:
 class SubmittedJobs:
     """Jobs, one a row."""
 
-    cohort: Ints  #: an index of ``parameters.COHORTS``
+    cohort: Ints  #: an index of its shape's cohorts
     submitted: Floats  #: days since the fleet's first midnight
     gpus: Ints
     hardware: Ints  #: an index of ``parameters.HARDWARE``
 
 
-def submit(seed: int, scenario: Scenario, load: Floats, grown: int) -> SubmittedJobs:
+def submit(seed: int, scenario: Scenario, days: FleetCalendar, grown: int) -> SubmittedJobs:
     """Draw the jobs; cohort *grown* starts twice as many once the mix has shifted."""
     jobs_per_day = scenario.attempts_per_day / _ATTEMPTS_PER_JOB
-    mean = jobs_per_day * np.outer(parameters.COHORT_SHARES, load)
+    shape = scenario.shape
+    mean = jobs_per_day * np.outer(shape.plan.shares, days.load) * shape.load(days.weekday)
     cohort, day = _poisson(stream(seed, "jobs"), mean)
     if scenario.kind is ScenarioKind.MIX:
         more = np.zeros_like(mean)
@@ -67,7 +71,7 @@ def submit(seed: int, scenario: Scenario, load: Floats, grown: int) -> Submitted
         more_cohort, more_day = _poisson(stream(seed, "more"), more)
         cohort, day = np.append(cohort, more_cohort), np.append(day, more_day)
     submitted = day + stream(seed, "times").random(len(day))
-    return SubmittedJobs(cohort, submitted, *_shapes(seed, cohort))
+    return SubmittedJobs(cohort, submitted, *_machines(seed, shape, cohort, day))
 
 
 def _poisson(draws: np.random.Generator, mean: Floats) -> tuple[Ints, Floats]:
@@ -77,14 +81,16 @@ def _poisson(draws: np.random.Generator, mean: Floats) -> tuple[Ints, Floats]:
     return cohort.astype(np.int64), day.astype(np.float64) - RUN_IN
 
 
-def _shapes(seed: int, cohort: Ints) -> tuple[Ints, Ints]:
+def _machines(seed: int, shape: Shape, cohort: Ints, day: Floats) -> tuple[Ints, Ints]:
     """Return the accelerators and the hardware of each job."""
     sizes = len(parameters.SIZES)
-    main_size = stream(seed, "sizes").integers(sizes, size=len(parameters.COHORTS))
+    main_size = stream(seed, "sizes").integers(sizes, size=len(shape.plan.cohorts))
     chance = stream(seed, "shapes").random((len(cohort), 2))
     other_size = chance[:, 0] >= parameters.MAIN_SIZE_SHARE
+    if shape.sizes_shift:
+        other_size ^= (day >= SIZES_SHIFT_ON) & (cohort % 2 == 0)
     other_hardware = chance[:, 1] < parameters.OTHER_HARDWARE_SHARE
-    own_hardware = np.array(parameters.CLUSTER_OF)[cohort]
+    own_hardware = np.array(shape.plan.cluster_of)[cohort]
     size = (main_size[cohort] + other_size) % sizes
     hardware = (own_hardware + other_hardware) % len(parameters.HARDWARE)
     return np.array(parameters.SIZES)[size], hardware

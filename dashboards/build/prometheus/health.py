@@ -1,7 +1,13 @@
 """The dashboard of the service itself."""
 
 from dashboards.build.kit import Dashboard, Row, Source
-from dashboards.build.prometheus.health_aggregation import AGGREGATION, FRESHNESS, PAGE, PROCESS
+from dashboards.build.prometheus.health_aggregation import (
+    AGGREGATION,
+    FRESHNESS,
+    PAGE,
+    PROCESS,
+    ROOM,
+)
 from dashboards.build.prometheus.health_ingest import ANSWERS, INGEST, MISSING, OVERLOAD
 from dashboards.build.prometheus.shared import MARKERS, OF_SERVICE
 
@@ -21,6 +27,7 @@ HEALTH = Dashboard(
         Row("Are requests answered?", ANSWERS),
         Row("Is it overloaded?", OVERLOAD),
         Row("Does aggregation keep up?", AGGREGATION),
+        Row("How large is the database?", ROOM),
         Row("What does the metrics page cost?", PAGE),
         Row("Which resources does it use?", PROCESS),
     ),

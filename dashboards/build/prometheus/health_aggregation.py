@@ -2,7 +2,7 @@
 
 from dashboards.build.colours import ALARM, GOOD
 from dashboards.build.kit import Field, Format, Kind, Panel, Query, Threshold, Transformation
-from dashboards.build.prometheus.promql import once, own, whole
+from dashboards.build.prometheus.promql import WEEK_AGO, once, own, whole
 from dashboards.build.prometheus.shared import FleetPanel, fleet_series, series
 
 _FIVE_MINUTES_ARE_BAD = (Threshold(None, GOOD), Threshold(300, ALARM))
@@ -130,6 +130,35 @@ AGGREGATION = (
         unit="short",
         decimals=0,
         width=6,
+    ),
+)
+
+ROOM = (
+    fleet_series(
+        "Size of tables",
+        "With their indexes, the largest eight; of a large SQLite file only all of it.",
+        Query(f"topk (8, max by (table) ({once(whole('ett_db_table_size_bytes'))}))", "{{table}}"),
+        unit="bytes",
+        width=8,
+    ),
+    fleet_series(
+        "Growth in a week",
+        "Size now, less the size a week ago. Nothing before a week is over.",
+        Query(
+            f"max ({once(whole('ett_db_size_bytes'))})\n-\n"
+            f"max ({once(whole('ett_db_size_bytes') + WEEK_AGO)})",
+            "growth",
+        ),
+        unit="bytes",
+        width=8,
+    ),
+    fleet_series(
+        "Pruning would free",
+        "Events and segments of jobs that are closed for longer than `retention_days`, or for 90 "
+        "days where nothing is pruned.",
+        Query(f"max ({once(whole('ett_db_prunable_bytes'))})", "prunable"),
+        unit="bytes",
+        width=8,
     ),
 )
 

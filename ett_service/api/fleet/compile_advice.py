@@ -7,7 +7,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from ett_service.api.answers import Answer, AskedAnswer, Instant, NullIfEmpty, Seconds
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
     Job,
@@ -26,6 +26,8 @@ from ett_service.fleet.compile_advice import (
     fleet_compile_advice,
     job_compile_advice,
 )
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import require_record
 
 router = APIRouter(
     prefix="/v1", tags=["decisions"], dependencies=[Depends(only_declared_parameters)]
@@ -137,7 +139,7 @@ class FleetCompileAdviceAnswer(AskedAnswer):
     "/jobs/{job}/compile-advice",
     operation_id="advise_job_on_compiles",
     response_model=JobCompileAdviceAnswer,
-    responses=as_files(),
+    responses=as_files(OF_RECORD),
 )
 def advise_job_on_compiles(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
@@ -148,6 +150,7 @@ def advise_job_on_compiles(
     sources.
     """
     ledger = ledger_of(conn, project_id, job)
+    require_record(conn, JobKey(project_id, job))
     advice = job_compile_advice(conn, project_id, job, ledger)
     answer = JobCompileAdviceAnswer.of(advice, job=job, as_of=ledger.as_of)
     return listed(form, answer, answer.sources, of=VaryingSourceAnswer, name="compile-advice")

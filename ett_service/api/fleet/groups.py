@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import AliasPath, Field
 
@@ -316,6 +316,6 @@ class GroupAnswer(ComputedAnswer):
     )
 
     @classmethod
-    def read(cls, group: Group, *more: object, distributions: bool) -> "GroupAnswer":
+    def read(cls, group: Group, *more: object, distributions: bool) -> Self:
         """Read a group; without *distributions* what is read from them is null."""
         return cls.of(*more, group, Measures(group.totals), distributions=distributions)

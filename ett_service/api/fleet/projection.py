@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from ett_service.api.answers import Answer, AskedAnswer, ComputedAnswer, Finite, Of, Ratio
 from ett_service.api.bodies import FormatParameter, as_files, listed
@@ -121,9 +121,17 @@ def _either(given: float | None, measured_input: Input) -> Input:
     return measured_input if given is None else Input(given)
 
 
+_NUMBER = r"\s*0{0,6}(?:[1-9][0-9]{0,6}|10000000)\s*"
+_NUMBERS = {
+    "type": "string",
+    "maxLength": 1000,
+    "pattern": f"^{_NUMBER}(?:,{_NUMBER}){{0,{MOST_SCALES - 1}}}$",
+}
+
+
 def _scales(
     accelerators: Annotated[
-        str | None,
+        Annotated[str, WithJsonSchema(_NUMBERS)] | None,
         Query(
             description="Numbers separated by commas; by default 8 and its doublings to 131,072.",
             max_length=1000,

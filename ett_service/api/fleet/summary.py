@@ -1,5 +1,6 @@
 """The fleet's time: in total, by group, over time and by job."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -16,10 +17,11 @@ from ett_service.api.answers import (
     Seconds,
     Words,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import FormatParameter, as_files, listed, listed_in_pieces
 from ett_service.api.deps import (
     GroupedScope,
     Reader,
+    Reading,
     ScopeParameter,
     State,
     Step,
@@ -27,18 +29,17 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
-from ett_service.api.problems import declared
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet
 from ett_service.fleet.scope import STEPS
-from ett_service.fleet.series import series, top_jobs
+from ett_service.fleet.series import FleetStep, most_points, series, top_jobs
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
 )
 
-_RESPONSES = {**as_files(), **declared(401, 403, 404, 422, 503)}
+_RESPONSES = as_files()
 
 Distributions = Annotated[
     bool,
@@ -163,6 +164,10 @@ def read_summary(
     return listed(form, answer, rows, of=GroupAnswer, name="fleet-summary")
 
 
+_POINT_BYTES = 4 << 10
+"""About the size of one point."""
+
+
 @router.get(
     "/series", operation_id="read_fleet_series", response_model=FleetSeries, responses=_RESPONSES
 )
@@ -171,20 +176,41 @@ def read_series(
     window: WindowParameter,
     conn: Reader,
     state: State,
+    reading: Reading,
     *,
     step: Step = "1d",
     distributions: Distributions = True,
     form: FormatParameter = "json",
-) -> FleetSeries | Response:
+) -> Response:
     """Return the same as the summary, step by step. There are at most 10,000 points."""
-    points = [
-        PointAnswer.read(point.group, point, distributions=distributions)
-        for point in series(
-            conn, scope, window, state.economy, STEPS[step], distributions=distributions
-        )
-    ]
-    answer = FleetSeries.of(scope, window, as_of=state.now_us(), step=step, points=points)
-    return listed(form, answer, points, of=PointAnswer, name="fleet-series")
+    step_us = STEPS[step]
+    points = most_points(conn, scope, window, step_us)
+    reading.take(points * _POINT_BYTES)
+    pieces = series(
+        conn, scope, window, state.economy, step_us, points=points, distributions=distributions
+    )
+    answer = FleetSeries.of(scope, window, as_of=state.now_us(), step=step, points=[])
+    answers = _points(pieces, distributions=distributions)
+    return listed_in_pieces(
+        form, answer, answers, of=PointAnswer, name="fleet-series", check=reading.check
+    )
+
+
+def _points(
+    pieces: Iterable[Sequence[FleetStep]], *, distributions: bool
+) -> Iterator[Sequence[PointAnswer]]:
+    nothing: PointAnswer | None = None
+    for piece in pieces:
+        answers = []
+        for point in piece:
+            if point.group.parts:
+                answers.append(PointAnswer.read(point.group, point, distributions=distributions))
+                continue
+            # Those without time differ in the step alone, and a window may be full of them.
+            nothing = nothing or PointAnswer.read(point.group, point, distributions=distributions)
+            step = TimeStep.of(point)
+            answers.append(nothing.model_copy(update=dict(step)))
+        yield answers
 
 
 @router.get("/jobs/top", operation_id="list_top_jobs", response_model=TopJobs, responses=_RESPONSES)

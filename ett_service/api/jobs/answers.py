@@ -355,6 +355,10 @@ class JobAnswer(JobSummary):
     runs: list[JobRunAnswer] = Field(description="The job's numbers are the sums over its runs.")
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
+    pruned_at: Instant | None = Field(
+        description="When its events and segments were deleted, for their age. What they are read "
+        "from is then 410."
+    )
     exclusions: list[ExclusionAnswer] = Field(
         description="Time that the fleet's numbers leave out. The job's own numbers include it."
     )

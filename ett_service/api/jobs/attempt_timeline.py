@@ -6,9 +6,10 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import Field
 
 from ett_service.api.answers import Answer, Instant
+from ett_service.api.bodies import OF_RECORD
 from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.api.jobs.timeline import RankAnswer, SlowestRankAnswer, StageAnswer
+from ett_service.api.jobs.timeline import JobEvents, RankAnswer, SlowestRankAnswer, StageAnswer
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.ledger.ranks import attempt_times, slowest_ranks
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
@@ -51,18 +52,18 @@ class AttemptTimelineAnswer(Answer):
 @router.get(
     "/{job}/attempts/{number}",
     operation_id="read_attempt_timeline",
-    responses=declared(401, 403, 404, 422, 503),
+    responses=declared(*OF_RECORD),
 )
 def read_attempt_timeline(
     job: Job,
     number: Annotated[int, Path(ge=0, description="The attempt's number.")],
     conn: Reader,
     project_id: ProjectId,
+    events: JobEvents,
 ) -> AttemptTimelineAnswer:
     """Return the spans of an attempt, its time by phase and stage, and its ranks and hosts."""
     ledger = ledger_of(conn, project_id, job)
     attempt = _attempt(ledger, number)
-    events = stored_events.events(conn, project_id, job)
     given = by_attempt(events, stored_events.offsets(conn, project_id, job))
     items = given[attempt.launch, attempt.attempt, attempt.cycle]
     spans = attempt_spans(attempt, items)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from sqlalchemy import Connection
 
 from ett_service.api import pagination
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import At, Job, ProjectId, Reader, State, Text, only_declared_parameters
 from ett_service.api.jobs.answers import (
     AttemptAnswer,
@@ -25,6 +25,7 @@ from ett_service.fleet.economy import job_parts, productivity
 from ett_service.storage.jobs import ledgers, listing
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import pruned_us, require_record
 from ett_service.storage.schema.record import EXCLUSION
 
 router = APIRouter(
@@ -114,19 +115,24 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> Job
         ledger,
         ledger.facts,
         job=job,
+        pruned_at=pruned_us(conn, JobKey(project_id, job)),
         exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
         productivity=productivity(job_parts(conn, project_id, job), state.economy),
     )
 
 
 @router.get(
-    "/{job}/ledger", operation_id="read_ledger", response_model=LedgerAnswer, responses=as_files()
+    "/{job}/ledger",
+    operation_id="read_ledger",
+    response_model=LedgerAnswer,
+    responses=as_files(OF_RECORD),
 )
 def read_ledger(
     job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
 ) -> LedgerAnswer | Response:
     """Return the segments that partition the job's E2E."""
     ledger = ledger_of(conn, project_id, job)
+    require_record(conn, JobKey(project_id, job))
     segments = ledgers.segments(conn, project_id, job)
     answer = LedgerAnswer.of(ledger, job=job, segments=segments)
     return listed(form, answer, answer.segments, of=SegmentAnswer, name="segments")

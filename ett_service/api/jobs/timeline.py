@@ -3,17 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from fastapi import APIRouter, Depends
 from pydantic import Field
-from sqlalchemy import Connection
 from starlette.responses import Response
 
 from ett_service.api.answers import Answer, Instant, Seconds
-from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import Job, ProjectId, Reader, only_declared_parameters
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
+from ett_service.api.deps import Job, ProjectId, Reader, Reading, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
 from ett_service.core.events import Event
@@ -24,6 +23,8 @@ from ett_service.core.ledger.stages import Milestone, RankSpan, milestones, rank
 from ett_service.core.words import Phase
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.pruned import require_record
 
 router = APIRouter(
     prefix="/v1/jobs", tags=["jobs"], dependencies=[Depends(only_declared_parameters)]
@@ -109,6 +110,10 @@ _TRACE: dict[str, Any] = {
 }
 
 
+_EVENT_BYTES = 2 << 10
+"""What one event and what is read from it hold."""
+
+
 class _Record(NamedTuple):
     """What a job's timeline is made of."""
 
@@ -117,20 +122,38 @@ class _Record(NamedTuple):
     ledger: JobLedger
 
 
-def _record(conn: Connection, project_id: int, job: str) -> _Record:
+def events_of(job: Job, conn: Reader, project_id: ProjectId, reading: Reading) -> list[Event]:
+    """Read a job's events, which are many in a long one.
+
+    Raises:
+        Problem: 410 of a pruned job, 429.
+    """
+    require_record(conn, JobKey(project_id, job))
+    reading.take(stored_events.count_events(conn, project_id, job) * _EVENT_BYTES)
+    return stored_events.events(conn, project_id, job)
+
+
+JobEvents = Annotated[list[Event], Depends(events_of)]
+
+
+def _record(job: Job, conn: Reader, project_id: ProjectId, events: JobEvents) -> _Record:
     ledger = ledger_of(conn, project_id, job)
-    events = stored_events.events(conn, project_id, job)
     return _Record(events, stored_events.offsets(conn, project_id, job), ledger)
 
 
+_JobRecord = Annotated[_Record, Depends(_record)]
+
+
 @router.get(
-    "/{job}/stages", operation_id="read_stages", response_model=StagesAnswer, responses=as_files()
+    "/{job}/stages",
+    operation_id="read_stages",
+    response_model=StagesAnswer,
+    responses=as_files(OF_RECORD),
 )
 def read_stages(
-    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+    job: Job, record: _JobRecord, form: FormatParameter = "json"
 ) -> StagesAnswer | Response:
     """Return the time of each attempt by phase and stage, and the skew between its ranks."""
-    record = _record(conn, project_id, job)
     ledger, spans = record.ledger, rank_spans(*record)
     times = stage_times(spans, ledger)
     span_us = sum(time.inclusive_us for time in times)
@@ -140,17 +163,19 @@ def read_stages(
 
 
 @router.get(
-    "/{job}/ranks", operation_id="read_ranks", response_model=RanksAnswer, responses=as_files()
+    "/{job}/ranks",
+    operation_id="read_ranks",
+    response_model=RanksAnswer,
+    responses=as_files(OF_RECORD),
 )
 def read_ranks(
-    job: Job, conn: Reader, project_id: ProjectId, form: FormatParameter = "json"
+    job: Job, record: _JobRecord, form: FormatParameter = "json"
 ) -> RanksAnswer | Response:
     """Return what each rank and host takes for a step and waits for its data, and the slowest.
 
     Ranks that train in step wait for each other inside the step and show one step time. Their
     waits for data tell them apart; a rank that computes slowly is not told.
     """
-    record = _record(conn, project_id, job)
     ledger, times = record.ledger, rank_times(*record)
     answer = RanksAnswer.of(ledger, job=job, ranks=times, slowest=slowest_ranks(times))
     return listed(form, answer, answer.ranks, of=RankAnswer, name="ranks")
@@ -160,15 +185,14 @@ def read_ranks(
     "/{job}/trace",
     operation_id="read_trace",
     response_class=Response,
-    responses={200: _TRACE, **declared(401, 403, 404, 422, 503)},
+    responses={200: _TRACE, **declared(*OF_RECORD)},
 )
-def read_trace(job: Job, conn: Reader, project_id: ProjectId) -> Response:
+def read_trace(job: Job, conn: Reader, project_id: ProjectId, record: _JobRecord) -> Response:
     """Return a trace for Perfetto: the ledger, and the spans of every rank of every attempt.
 
     Process 0 is the ledger, one slice a segment. Every attempt is a process and every rank one of
     its threads. The slices of a thread nest.
     """
-    record = _record(conn, project_id, job)
     trace_events = trace(
         job,
         record.ledger.attempts,

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from ett_service.api.deps import State, key_of, require
 from ett_service.api.problems import Problem, declared
+from ett_service.api.state import is_loopback
 from ett_service.metrics.text import TextFormat, negotiate
 from ett_service.storage.engine.errors import StorageUnavailable
 
@@ -49,8 +50,19 @@ def _digest(authorization: str) -> bytes:
     return hashlib.sha256(authorization.encode()).digest()
 
 
+_OF_A_PROXY = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+               "x-real-ip")  # fmt: skip
+
+
+def _is_of_this_machine(request: Request) -> bool:
+    """Whether somebody on this machine asks, and not a proxy on it for somebody elsewhere."""
+    if any(name in request.headers for name in _OF_A_PROXY) or request.client is None:
+        return False
+    return is_loopback(request.client.host) and is_loopback(request.url.hostname or "")
+
+
 def _may_scrape(request: Request, state: State) -> None:
-    if state.open_metrics:
+    if state.open_metrics or (state.local_metrics and _is_of_this_machine(request)):
         return
     scrapers: Scrapers = request.state.scrapers
     authorization = request.headers.get("authorization", "")
@@ -79,7 +91,8 @@ def read_metrics(request: Request, _: Annotated[None, Depends(_may_scrape)]) -> 
 
     The format is Prometheus' text format or, if `Accept` asks for it, OpenMetrics. The fleet's
     part is the same on every replica, and missing while the database is unavailable. A service
-    that listens on loopback needs no key; others need one of scope `fleet`.
+    that listens on loopback needs no key of who asks on its machine by a name of it, and not
+    through a proxy that says so; all others need one of scope `fleet`.
     """
     form = negotiate(", ".join(request.headers.getlist("accept")))
     own = request.state.own

@@ -18,7 +18,7 @@ from ett_service.storage.receivers.receivers import StoredReceiver
 Counts = Mapping[DeliveryState, int]
 """The deliveries of a receiver by what became of them."""
 
-ReceiverState = Literal["working", "failing", "disabled", "unreadable"]
+ReceiverState = Literal["working", "failing", "paused", "disabled", "unreadable"]
 
 
 def _state(receiver: Any) -> ReceiverState:
@@ -26,7 +26,14 @@ def _state(receiver: Any) -> ReceiverState:
         return "unreadable"
     if receiver.health.disabled_why is not None:
         return "disabled"
+    if _paused_until(receiver) is not None:
+        return "paused"
     return "failing" if receiver.health.failures else "working"
+
+
+def _paused_until(receiver: Any) -> int | None:
+    until_us: int | None = receiver.health.paused_until_us(receiver.now_us)
+    return until_us
 
 
 def _count(done: DeliveryState) -> Of:
@@ -45,7 +52,10 @@ class ReceiverAnswer(ComputedAnswer):
     host: str | None = Field(description="Of its address; null where it cannot be decrypted.")
     where: dict[str, str]
     state: Annotated[ReceiverState, Of(_state)] = Field(
-        description="`disabled` after it answered 410."
+        description="`disabled` after it answered 410; `paused` after failures in a row."
+    )
+    paused_until: Annotated[Instant | None, Of(_paused_until)] = Field(
+        description="Nothing is sent to it before. Each further failure makes the pause longer."
     )
     disabled_why: str | None = Field(validation_alias=AliasPath("health", "disabled_why"))
     failures: int = Field(
@@ -66,7 +76,7 @@ class ReceiverAnswer(ComputedAnswer):
 
     @classmethod
     def of_settings(
-        cls, receiver: Receiver, health: ReceiverHealth | None, counts: Counts
+        cls, receiver: Receiver, health: ReceiverHealth | None, counts: Counts, now_us: int
     ) -> "ReceiverAnswer":
         """Read a receiver of the settings."""
         return cls.of(
@@ -76,6 +86,7 @@ class ReceiverAnswer(ComputedAnswer):
             host=_host(receiver.url),
             health=health or ReceiverHealth(),
             counts=counts,
+            now_us=now_us,
             **dict.fromkeys(("project", "both_sign_until", "made_by", "made_by_name", "made_at")),
         )
 
@@ -97,6 +108,7 @@ class ReceiverAnswer(ComputedAnswer):
             where=receiver.cohort,
             both_sign_until=until_us if overlaps else None,
             counts=counts,
+            now_us=now_us,
         )
 
 

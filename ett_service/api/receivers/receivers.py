@@ -102,6 +102,7 @@ def list_receivers(
             receiver,
             health.get(receiver.name),
             counts.get((receiver.owner, receiver.name), {}),
+            now_us,
         )
         for receiver in of_settings
     ]

@@ -156,7 +156,7 @@ def list_corrections(
 @router.put(
     "/attempts/{number}/verdict",
     operation_id="put_verdict",
-    responses=declared(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    responses=declared(400, 401, 403, 404, 408, 409, 410, 413, 415, 422, 503),
     openapi_extra=described(NewVerdict),
 )
 async def put_verdict(
@@ -191,7 +191,7 @@ async def put_verdict(
     operation_id="take_back_verdict",
     status_code=204,
     response_class=Response,
-    responses=declared(401, 403, 404, 422, 503),
+    responses=declared(401, 403, 404, 410, 422, 503),
 )
 def take_back_verdict(
     job: Job, number: Number, key: CorrectingKey, project_id: CorrectedProjectId, state: State
@@ -205,7 +205,7 @@ def take_back_verdict(
 @router.put(
     "/exclusion",
     operation_id="put_exclusion",
-    responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
+    responses=declared(400, 401, 403, 404, 408, 410, 413, 415, 422, 503),
     openapi_extra=described(NewExclusion),
 )
 async def put_exclusion(
@@ -239,7 +239,7 @@ async def put_exclusion(
     operation_id="take_back_exclusion",
     status_code=204,
     response_class=Response,
-    responses=declared(401, 403, 404, 422, 503),
+    responses=declared(401, 403, 404, 410, 422, 503),
 )
 def take_back_exclusion(
     job: Job, key: CorrectingKey, project_id: CorrectedProjectId, state: State

@@ -3,32 +3,45 @@
 import asyncio
 import logging
 from dataclasses import fields
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
+from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
-from ett_service.api.bodies import FormatParameter, as_file, as_files
+from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files
 from ett_service.api.columns import event_columns
-from ett_service.api.deps import Job, ProjectId, Reader, State, WritingKey, only_declared_parameters
+from ett_service.api.deps import (
+    Job,
+    ProjectId,
+    Reader,
+    Reading,
+    State,
+    WritingKey,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.api.record.large_bodies import large_body
 from ett_service.core.events import Event
 from ett_service.core.intervals import rfc3339
-from ett_service.ingest.accept import accept
+from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import Code
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.epoch import StoreEpoch
 from ett_service.storage.record.events import decode_body
+from ett_service.storage.record.pruned import require_record
 
 _log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
 job_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
+
+_PAGE_BYTES = 8 << 20
 
 _INSTANTS = ("at", "start", "submitted_at")
 
@@ -37,7 +50,10 @@ class BatchAnswer(Answer):
     """The result of a batch. ``accepted`` and ``duplicate`` are on stable storage."""
 
     batch_id: str
-    store_epoch: str = Field(description="Changes when the database is replaced by another.")
+    store_epoch: str = Field(
+        description="Changes when another database, such as a backup, takes the place of this one: "
+        "what was acknowledged before is then to be sent again."
+    )
     accepted: int
     duplicate: int
     rejected: int
@@ -87,8 +103,13 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         batch = await large.decoded(
             lambda body, limits: decode(body, request.headers, now_us=now_us, limits=limits)
         )
-        write = partial(accept, batch=batch, project_id=key.project_id, now_us=now_us)
-        verdicts = await asyncio.wrap_future(state.store.submit(write))
+        epoch: StoreEpoch = request.state.store_epoch
+
+        def write(conn: Connection) -> tuple[Verdicts, str]:
+            verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
+            return verdicts, epoch.of(conn)
+
+        verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
     request.state.own.count_events(
@@ -103,7 +124,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender dropped events of its own.", extra=dropped)
     errors = [refusal_members(error) for error in verdicts.errors]
-    answer = BatchAnswer.of(verdicts, store_epoch=request.state.store_epoch, errors=errors)
+    answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         members = {**answer.model_dump(), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
@@ -114,25 +135,33 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     "/v1/jobs/{job}/events",
     operation_id="list_job_events",
     response_model=EventPage,
-    responses=as_files(paged=True),
+    responses=as_files(OF_RECORD, paged=True),
 )
 def list_job_events(
     job: Job,
     conn: Reader,
     project_id: ProjectId,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    reading: Reading,
+    *,
+    limit: Annotated[
+        int, Query(ge=1, le=10_000, description="A page of large events ends before, at 8 MiB.")
+    ] = 1000,
     cursor: pagination.Cursor = None,
     form: FormatParameter = "json",
 ) -> EventPage | Response:
     """List a job's events in the order of their instants."""
     after = None if cursor is None else pagination.read(cursor, pagination.BY_TIME)
-    rows = listing.event_bodies(conn, project_id, job, limit=limit + 1, after=after)
+    require_record(conn, JobKey(project_id, job))
+    reading.take(min(_PAGE_BYTES, limit << 10))
+    rows, more = listing.event_bodies(
+        conn, project_id, job, limit=limit, after=after, most_bytes=_PAGE_BYTES
+    )
     if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
-    shown, next_cursor = pagination.page(rows, limit, lambda row: (row.at_us, row.id))
+    next_cursor = pagination.write((rows[-1].at_us, rows[-1].id)) if more else None
     events = [
         {**wire_members(decode_body(row.type, row.body)), "received_at": rfc3339(row.received_us)}
-        for row in shown
+        for row in rows
     ]
     if form == "json":
         return EventPage(job=job, events=events, next_cursor=next_cursor)

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -16,7 +16,7 @@ from ett_service.api.bodies import (
     listed,
     read_model,
 )
-from ett_service.api.deps import AdminKey, ListingKey, Reader, State, only_declared_parameters
+from ett_service.api.deps import AdminKey, At, ListingKey, Reader, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.state import AppState
 from ett_service.storage.record import keys
@@ -29,16 +29,32 @@ router = APIRouter(
 KeyScope = Annotated[str, Words(keys.SCOPES)]
 
 
+_Name = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": keys.NAME_LENGTH,
+            "pattern": r"^[^/\x00-\x1f\x7f-\xa0\xad]*$",
+        }
+    ),
+]
+
+
 class KeyRequest(RequestBody):
     """The key to create."""
 
     model_config = ConfigDict(strict=True)
 
-    project: str = Field(
+    project: _Name = Field(
         description="1 to 100 printable characters, no `/`. A new project is created."
     )
-    name: str = Field(description="What the key is for; 1 to 100 printable characters, no `/`.")
+    name: _Name = Field(
+        description="What the key is for; 1 to 100 printable characters, no `/`.",
+    )
     scopes: list[KeyScope] = Field(min_length=1, max_length=len(keys.SCOPES))
+    expires_at: At = Field(default=None, description="From then on it is refused; null: never.")
 
 
 class KeyAnswer(Answer):
@@ -50,6 +66,7 @@ class KeyAnswer(Answer):
     scopes: Annotated[list[KeyScope], BeforeValidator(sorted)]
     created_at: Instant
     revoked_at: Instant | None
+    expires_at: Instant | None = Field(description="Null: never.")
 
 
 class MadeKey(KeyAnswer):
@@ -108,7 +125,12 @@ def _create(state: AppState, body: KeyRequest) -> MadeKey:
 
     def create(conn: Connection) -> str:
         return keys.create_key(
-            conn, project=body.project, name=body.name, scopes=body.scopes, now_us=now_us
+            conn,
+            project=body.project,
+            name=body.name,
+            scopes=body.scopes,
+            now_us=now_us,
+            expires_us=body.expires_at,
         )
 
     try:

@@ -25,7 +25,7 @@ from ett_service.api.answers import (
 from ett_service.api.regressions.mutes import MuteAnswer, key_name
 from ett_service.api.regressions.power import CohortLabels, PowerAnswer, SubjectPart
 from ett_service.core.intervals import DAY_US, rfc3339
-from ett_service.core.regressions.finding import Metric, State, Triage, Unit, Verdict
+from ett_service.core.regressions.finding import Metric, Resolution, State, Triage, Unit, Verdict
 
 _AROUND_US = 2 * DAY_US
 
@@ -65,19 +65,22 @@ class ImpactAnswer(Answer):
 
 
 def _interval(row: Any) -> dict[str, float] | None:
-    finding = row.standing.finding
+    return _bounded(row.standing.finding)
+
+
+def _bounded(finding: Any) -> dict[str, float] | None:
     if not (math.isfinite(finding.low) and math.isfinite(finding.high)):
         return None
     return {"low": finding.low, "high": finding.high}
 
 
 def _observed(side: str) -> Of:
-    def compute(row: Any) -> Sources:
-        finding = row.standing.finding
-        unit = finding.series.subject.metric.unit
-        return Sources((getattr(finding, side),), {"unit": unit})
+    return Of(lambda row: _side(row.standing.finding, side))
 
-    return Of(compute)
+
+def _side(finding: Any, side: str) -> Sources:
+    unit = finding.series.subject.metric.unit
+    return Sources((getattr(finding, side),), {"unit": unit})
 
 
 def _muted_until(row: Any) -> int | None:
@@ -133,11 +136,19 @@ class RegressionRow(ComputedAnswer):
     resolved_at: Instant | None = Field(validation_alias=AliasPath("standing", "resolved_us"))
     last_run_at: Instant = Field(
         validation_alias=AliasPath("standing", "last_run_us"),
-        description="The last search with enough values.",
+        description="The last search with enough values. All numbers of the finding are those of "
+        "the last one that found it, which is `after.to`.",
     )
     reopened: int = Field(
         validation_alias=AliasPath("standing", "reopened"),
         description="How often it came back within 72 hours.",
+    )
+    ended: Resolution | None = Field(
+        validation_alias=AliasPath("standing", "ended"),
+        description="Why it is resolved; null where it is not, or nobody recorded it.",
+    )
+    merged_into: str | None = Field(
+        description="The finding that reports the same change; null for all but `merged` ones."
     )
     acknowledged_at: Instant | None
     acknowledged_by: KeyPrefix | None
@@ -155,6 +166,10 @@ class RegressionPage(Answer):
     """A page of findings."""
 
     regressions: list[RegressionRow]
+    small: int = Field(
+        description="Findings that cost less than `impact_floor`, and match otherwise. They are "
+        "listed only by `verdict=small`."
+    )
     next_cursor: NextCursor
 
 
@@ -165,6 +180,22 @@ class GateAnswer(Answer):
     value: Finite = Field(description="Null where it could not be computed.")
     limit: float
     passed: bool
+    as_of_at: Instant = Field(
+        validation_alias="as_of_us",
+        serialization_alias="as_of",
+        description="Those that the last search did not check are of the day on which it fired.",
+    )
+
+
+def _gates(regression: Any) -> list[Sources]:
+    finding, fired = regression.standing.finding, regression.standing.fired
+    earlier = () if fired is None else fired.gates
+    return [
+        Sources(
+            (gate,), {"as_of_us": fired.after.to_us if gate in earlier else finding.after.to_us}
+        )
+        for gate in finding.gates
+    ]
 
 
 class SuspectAnswer(Answer):
@@ -239,6 +270,11 @@ class AttributionAnswer(ComputedAnswer):
     examples: Annotated[list[ExampleAnswer], Of(_examples)]
     within_points: float | None = Field(description="ETT points within cohorts.")
     mix_points: float | None = Field(description="ETT points of the mix of jobs.")
+    as_of_at: Instant | None = Field(
+        validation_alias="as_of_us",
+        serialization_alias="as_of",
+        description="The end of the time that was looked at for it.",
+    )
     side_by_side: SideBySideAnswer | None = Field(
         description="Null without a suspect, or if nothing ran beside it."
     )
@@ -295,6 +331,24 @@ def _links(regression: Any) -> dict[str, str]:
     }
 
 
+class FiredAnswer(ComputedAnswer):
+    """The numbers of the day on which it fired; those of the finding itself are of its last day."""
+
+    at: Instant = Field(validation_alias=AliasPath("after", "to_us"))
+    ratio: Finite
+    interval: Annotated[IntervalAnswer | None, Of(_bounded)]
+    before: Annotated[ObservedAnswer, Of(lambda fired: _side(fired, "before"))]
+    after: Annotated[ObservedAnswer, Of(lambda fired: _side(fired, "after"))]
+    impact: ImpactAnswer
+    p: float
+    q: float
+
+
+def _fired(regression: Any) -> Sources | None:
+    fired = regression.standing.fired
+    return None if fired is None else Sources((fired,), {})
+
+
 def _attribution(regression: Any) -> Sources:
     return Sources((regression.attribution,), {"project": regression.project})
 
@@ -307,8 +361,11 @@ class RegressionAnswer(RegressionRow):
         validation_alias=_finding("q"),
         description="The p-value corrected for the number of series.",
     )
-    gates: list[GateAnswer] = Field(
-        validation_alias=_finding("gates"), description="The conditions of the verdict."
+    gates: Annotated[list[GateAnswer], Of(_gates)] = Field(
+        description="The conditions of the verdict."
+    )
+    fired: Annotated[FiredAnswer | None, Of(_fired)] = Field(
+        description="Null while it is pending, and where nobody recorded it."
     )
     attribution: Annotated[AttributionAnswer, Of(_attribution)]
     power: PowerAnswer | None = Field(

@@ -1,6 +1,6 @@
 """Regressions: the list of findings, and everything about one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Response
@@ -9,7 +9,16 @@ from sqlalchemy import Connection
 from ett_service.api import pagination
 from ett_service.api.answers import Sources
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import At, ProjectIds, Reader, State, Text, only_declared_parameters
+from ett_service.api.deps import (
+    AT_MOST,
+    At,
+    Condition,
+    ProjectIds,
+    Reader,
+    State,
+    Text,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.answers import RegressionAnswer, RegressionPage, RegressionRow
 from ett_service.api.regressions.mutes import MuteAnswer
@@ -36,6 +45,8 @@ RegressionId = Annotated[
     str, Path(max_length=64, description="The id in lists.", examples=["01JCXK7V4W3M"])
 ]
 
+_SMALL = Verdict.SMALL.value
+
 _PLACE: Any = tuple[str, float, pagination.Whole, pagination.Word]
 
 
@@ -50,12 +61,16 @@ class RegressionQuery:
             "not found again."
         ),
     ] = ()
-    verdict: Annotated[tuple[Verdict, ...], Query(description="Any of these.")] = ()
+    verdict: Annotated[
+        tuple[Verdict, ...],
+        Query(description="Any of these. By default all but `small`, which are only counted."),
+    ] = ()
     metric: Annotated[Metric | None, Query()] = None
     phase: Text = None
     where: Annotated[
-        tuple[str, ...],
+        tuple[Condition, ...],
         Query(
+            json_schema_extra=AT_MOST,
             description="`DIMENSION:VALUE` of the cohort, split at the first colon. Several "
             "values of one dimension are alternatives. Different dimensions must all match.",
             examples=[["model:llm-70b"]],
@@ -63,6 +78,12 @@ class RegressionQuery:
     ] = ()
     from_us: Annotated[At, Query(alias="from", description="Not over before it.")] = None
     to_us: Annotated[At, Query(alias="to", description="With an onset before it.")] = None
+    without_noise: Annotated[
+        bool, Query(description="Leave out what somebody triaged as noise.")
+    ] = False
+    merged: Annotated[
+        bool, Query(description="Also list those that another finding reports by now.")
+    ] = False
     sort: Annotated[RegressionOrder, Query(description="`-` puts the largest first.")] = (
         "-pending_at"
     )
@@ -80,6 +101,8 @@ class RegressionQuery:
             where=scopes.where(self.where),
             from_us=self.from_us,
             to_us=self.to_us,
+            without_noise=self.without_noise,
+            merged=self.merged,
         )
 
     @property
@@ -123,6 +146,7 @@ def list_regressions(
     shown, next_cursor = pagination.page(rows, query.limit, lambda row: (query.sort, *row[1]))
     page = RegressionPage(
         regressions=_rows(conn, [regression for regression, _ in shown], state.now_us()),
+        small=regressions.count(conn, project_ids, replace(query.wanted, verdicts=[_SMALL])),
         next_cursor=next_cursor,
     )
     return listed(form, page, page.regressions, of=RegressionRow, name="regressions")

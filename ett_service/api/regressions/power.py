@@ -12,8 +12,15 @@ from sqlalchemy import Connection
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant, NextCursor, Seconds
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import ProjectIds, Reader, Text, only_declared_parameters
-from ett_service.core.regressions.finding import Metric, Series
+from ett_service.api.deps import (
+    AT_MOST,
+    Condition,
+    ProjectIds,
+    Reader,
+    Text,
+    only_declared_parameters,
+)
+from ett_service.core.regressions.finding import Cohort, Metric, Series, Subject
 from ett_service.detection.options import Power
 from ett_service.fleet import scope as scopes
 from ett_service.storage.jobs import listing
@@ -88,8 +95,11 @@ class PowerQuery:
     metric: Annotated[Metric | None, Query()] = None
     phase: Text = None
     where: Annotated[
-        tuple[str, ...],
-        Query(description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match."),
+        tuple[Condition, ...],
+        Query(
+            json_schema_extra=AT_MOST,
+            description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match.",
+        ),
     ] = ()
     limit: pagination.Limit = 100
     cursor: Annotated[pagination.Cursor, Query(max_length=8000)] = None
@@ -144,6 +154,16 @@ def of_series(conn: Connection, project_id: int, series: Series) -> Power | None
         ),
         None,
     )
+
+
+def cohorts_of(conn: Connection, project_id: int, subject: Subject) -> list[Cohort]:
+    """Return the cohorts in which the last search looked at a subject."""
+    return [
+        power.cohort
+        for run in detection_runs.latest(conn, [project_id])
+        for power in _read(run)
+        if power.subject == subject
+    ]
 
 
 def _rows(

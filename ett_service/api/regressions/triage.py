@@ -1,6 +1,6 @@
 """What people do about a regression: triage it, acknowledge it, accept it, mute it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
@@ -15,6 +15,9 @@ from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.answers import RegressionAnswer
 from ett_service.api.regressions.listing import RegressionId, checked_id, regression_answer, unknown
 from ett_service.api.regressions.mutes import MuteAnswer
+from ett_service.api.regressions.power import cohorts_of
+from ett_service.core.regressions.finding import Cohort
+from ett_service.detection.confirmation import NotComparable
 from ett_service.ingest.requests import (
     NewAcknowledgement,
     NewBaseline,
@@ -22,9 +25,10 @@ from ett_service.ingest.requests import (
     NewTriage,
     frame,
 )
-from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions import mutes, nudges, regressions
 from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.nudges import CannotMove
 from ett_service.storage.regressions.regressions import Act, NotFiring
 
 router = APIRouter(
@@ -38,7 +42,7 @@ Change: TypeAlias = Callable[[Connection, int, str], Regression | None]
 _REFUSALS = (400, 401, 403, 404, 408, 413, 415, 422, 503)
 
 
-class _RegressionRequest:
+class Acting:
     """A request of somebody about one regression."""
 
     def __init__(
@@ -87,27 +91,52 @@ class _RegressionRequest:
 
         try:
             return await run_in_threadpool(self.state.store.write, work)
-        except NotFiring as error:
+        except (NotFiring, CannotMove, NotComparable) as error:
             raise Problem(ProblemKind.CONFLICT, str(error)) from error
 
 
-RegressionRequest = Annotated[_RegressionRequest, Depends()]
+RegressionRequest = Annotated[Acting, Depends()]
 
 
 @router.post(
     "/triage",
     operation_id="triage_regression",
-    responses=declared(*_REFUSALS),
+    responses=declared(*_REFUSALS, 409),
     openapi_extra=described(NewTriage),
 )
 async def triage_regression(request: RegressionRequest) -> RegressionAnswer:
     """Triage a finding, in place of any earlier triage.
 
-    `real` and `noise` determine the precision that `/metrics` shows.
+    `real` and `noise` determine the precision that `/metrics` shows, and the smallest change that
+    counts. Nobody is notified of noise any more. With an `onset` or a `cohort` that were found
+    wrongly, what fires goes on from there; another cohort is another finding, which is answered.
     """
     body = await request.read(NewTriage)
-    act = request.act(body["why"])
-    return await request.changed(partial(regressions.triage, called=body["verdict"], act=act))
+    return await request.changed(partial(_triaged, body=body, act=request.act(body["why"])))
+
+
+def _triaged(
+    conn: Connection, project_id: int, regression_id: str, *, body: Mapping[str, Any], act: Act
+) -> Regression | None:
+    stored = regressions.triage(conn, project_id, regression_id, body["verdict"], act)
+    if stored is not None and "onset" in body:
+        stored = nudges.move_onset(conn, project_id, regression_id, body["onset"], act)
+    if stored is not None and "cohort" in body:
+        cohort = _searched(conn, stored, body["cohort"])
+        stored = nudges.move_cohort(conn, project_id, regression_id, cohort, act)
+    return stored
+
+
+def _searched(conn: Connection, stored: Regression, wanted: Mapping[str, str]) -> Cohort:
+    """Return the cohort of these values, if the last search covered it.
+
+    Raises:
+        CannotMove: It did not.
+    """
+    for cohort in cohorts_of(conn, stored.project_id, stored.series.subject):
+        if dict(cohort) == dict(wanted):
+            return cohort
+    raise CannotMove("The last search did not cover this subject in that cohort.")
 
 
 @router.post(
@@ -161,7 +190,7 @@ async def mute_regression(request: RegressionRequest) -> MuteAnswer:
     )
 
 
-def _mute(conn: Connection, request: _RegressionRequest, until_us: int, why: str) -> MuteAnswer:
+def _mute(conn: Connection, request: Acting, until_us: int, why: str) -> MuteAnswer:
     now_us = request.state.now_us()
     series = request.apply(conn, regressions.get).series
     muted = Muted(dict(series.cohort), series.subject.phase, now_us, until_us)

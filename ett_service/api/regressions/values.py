@@ -11,8 +11,8 @@ from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.problems import declared
 from ett_service.api.regressions.listing import RegressionId, checked_id, unknown
 from ett_service.core.regressions.finding import Finding
-from ett_service.core.words import OTHER
-from ett_service.detection.comparison.job_sets import JobSet, SetValue, values
+from ett_service.detection.comparison.job_sets import SetValue
+from ett_service.detection.confirmation import finding_values
 from ett_service.storage.regressions import regressions
 
 router = APIRouter(
@@ -63,21 +63,12 @@ def list_regression_values(
     finding = regression.standing.finding
     shown = [
         ValueAnswer.of(value, side=_side(value, finding))
-        for value in _values(conn, regression.project_id, finding)
+        for value in finding_values(conn, regression.project_id, finding)
     ]
     answer = ValuesAnswer.of(
         finding, regression=regression.id, onset_at=finding.onset_us, values=shown
     )
     return listed(form, answer, shown, of=ValueAnswer, name="regression-values")
-
-
-def _values(conn: Reader, project_id: int, finding: Finding) -> list[SetValue]:
-    cohort = dict(finding.series.cohort)
-    if OTHER in cohort.values():
-        return []
-    where = {name: frozenset({value}) for name, value in cohort.items()}
-    span = (finding.before.from_us, finding.after.to_us)
-    return values(conn, project_id, JobSet(where), finding.series.subject, span)
 
 
 def _side(value: SetValue, finding: Finding) -> str:

@@ -273,6 +273,17 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
     _write_section(_ATTEMPTS, job["attempts"])
     reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
     _write_section(_RECORDING, reporting)
+    if job["pruned_at"]:
+        write_line()
+        write_line(f"Events and segments were pruned on {minute(job['pruned_at'])}: no stages.")
+    else:
+        _write_timeline(args)
+    _write_section(_RECOVERIES, job["recoveries"])
+    _write_section(_EXCLUSIONS, job["exclusions"])
+    _write_quality(job["quality"])
+
+
+def _write_timeline(args: Namespace) -> None:
     answer = ask(args, place("/v1/jobs/{}/stages", args.job), of_project(args))
     if rows := stage_rows(answer["stages"]):
         write_line()
@@ -280,9 +291,6 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
         write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
     answer = ask(args, place("/v1/jobs/{}/ranks", args.job), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
-    _write_section(_RECOVERIES, job["recoveries"])
-    _write_section(_EXCLUSIONS, job["exclusions"])
-    _write_quality(job["quality"])
 
 
 def _write_section(columns: Sequence[Column], rows: Sequence[Answer]) -> None:

@@ -176,6 +176,7 @@ def what_to_fix_first(
             "where": list(where),
             "verdict": "regression",
             "state": "firing",
+            "without_noise": "true",
             "sort": "-gpu_hours_per_week",
             "limit": MOST_ROWS,
         },

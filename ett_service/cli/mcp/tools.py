@@ -1,7 +1,7 @@
 """The tools that an assistant sees: their names, docstrings and types are what it reads of them."""
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import getdoc
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import Field
+from typing_extensions import override
 
 from ett_service.cli.mcp import questions
 from ett_service.cli.mcp.questions import Asking, Json, Window
@@ -119,9 +120,28 @@ _TOOLS = (
 )
 
 
+class _Server(MCPServer):
+    """The server of the SDK, which by itself drops arguments that a tool does not have."""
+
+    @override
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        for tool in await self.list_tools():
+            if tool.name == name:
+                _refuse_unknown(arguments, tool.input_schema.get("properties", {}))
+        return await super().call_tool(name, arguments, context)
+
+
+def _refuse_unknown(arguments: Iterable[str], members: Iterable[str]) -> None:
+    """Refuse arguments that would change nothing: a misspelled filter answers of all jobs."""
+    known = sorted(members)
+    if unknown := sorted(set(arguments) - set(known)):
+        names = ", ".join(map(repr, unknown))
+        raise ToolError(f"There is no argument {names}. There are: {', '.join(known)}.")
+
+
 def mcp_server(args: Namespace) -> MCPServer:
     """Return the server of the SDK that asks what *args* name: ``url``, ``key``, ``project``."""
-    served = MCPServer("ett", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
+    served = _Server("ett", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     tools = Tools(Asking(args))
     for name in _TOOLS:

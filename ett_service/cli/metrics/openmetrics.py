@@ -19,6 +19,7 @@ from ett_service.metrics.backfill import Past, Scope
 from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Readable
+from ett_service.storage.jobs.batches import pruned
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counters import label
 from ett_service.storage.metrics.labels import LabelLimits
@@ -95,6 +96,9 @@ def _read(
         past.add(labels, counter_steps(job.ledger, steps, job.exclusions))
     with store.reading() as conn:
         live = counter_labels.read(conn)
+        left_out = pruned(conn)
+    if left_out:
+        sys.stderr.write(f"{left_out} jobs were left out: their events were pruned.\n")
     past.fold(LabelLimits(settings.metrics.clusters, settings.metrics.cohorts), live)
     return past
 

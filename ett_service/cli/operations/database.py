@@ -16,7 +16,7 @@ from ett_service.cli.tables import identifier, prose, text, write_table
 from ett_service.cli.verb import Exit, Verb, now_us
 from ett_service.logs import redact
 from ett_service.storage.engine.migrate import migrate
-from ett_service.storage.jobs.batches import RecomputePosition
+from ett_service.storage.jobs.batches import RecomputePosition, pruned
 
 
 def _migrate(args: Namespace) -> Any:
@@ -61,6 +61,7 @@ class _Row:
 class _Comparison:
     jobs: int
     pending: int
+    pruned: int  #: left out: their events are gone
     cells: int | None  #: of the rollups; None where they were not compared
     differences: list[_Row]
 
@@ -88,9 +89,12 @@ def _verify(args: Namespace) -> _Comparison:
     with opened_for_reading(args) as (settings, store):
         jobs = list(counted(verify(store, settings.limits), "jobs verified"))
         days = list(counted(verify_rollups(store), "days verified")) if args.fleet else None
+        with store.reading() as conn:
+            left_out = pruned(conn)
     return _Comparison(
         jobs=len(jobs),
         pending=sum(job.pending for job in jobs),
+        pruned=left_out,
         cells=None if days is None else sum(day.cells for day in days),
         differences=[
             *(_Row.of_job(difference) for job in jobs for difference in job.differences),
@@ -110,6 +114,12 @@ def _write_comparison(comparison: _Comparison, _args: Namespace) -> None:
         sys.stderr.write(
             f"{comparison.pending} jobs were not compared: the worker has yet to fold them.\n"
         )
+    _write_pruned(comparison.pruned, "compared")
+
+
+def _write_pruned(jobs: int, verb: str) -> None:
+    if jobs:
+        sys.stderr.write(f"{jobs} jobs were not {verb}: their events were pruned.\n")
 
 
 def _gate(comparison: _Comparison, _args: Namespace) -> Exit:
@@ -151,11 +161,13 @@ def _recompute(args: Namespace) -> Any:
             from_start=args.from_start,
         )
     jobs, events = (done.jobs, done.events) if done else (0, 0)
-    return {"jobs": jobs, "events": events}
+    with opened_for_reading(args) as (_, store), store.reading() as conn:
+        return {"jobs": jobs, "events": events, "pruned": pruned(conn)}
 
 
 def _write_recomputed(answer: Any, _args: Namespace) -> None:
     write_line(f"{answer['jobs']} jobs recomputed from {answer['events']} events.")
+    _write_pruned(answer["pruned"], "recomputed")
 
 
 RECOMPUTE = Verb(options=(_recompute_options, config), run=_recompute, write=_write_recomputed)

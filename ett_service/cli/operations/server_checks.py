@@ -3,19 +3,29 @@
 import shutil
 import sqlite3
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from ett_service.cli.operations.doctor import Check, Finding, Status
 from ett_service.cli.operations.local import loaded
+from ett_service.cli.output import size
+from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
+from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.logs import redact
+from ett_service.storage import sizes
 from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.receivers.receivers import unwell as unwell_receivers
+from ett_service.storage.record.keys import Key, list_keys
+from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)
+_SOON_US = 14 * DAY_US
 _FULL = 64 << 20  #: bytes below which the next commits are in danger
 _NEARLY_FULL = 1 << 30
+_TABLES_NAMED = 4
 
 
 def sqlite(_: Namespace) -> Iterator[Finding]:
@@ -42,11 +52,70 @@ def database(args: Namespace) -> Iterator[Finding]:
     if url.startswith(_SQLITE):
         yield _disk(Path(url.removeprefix(_SQLITE)).absolute().parent)
     try:
-        open_for_reading(url).close()
+        with closing(open_for_reading(url)) as store, store.reading() as conn:
+            days = settings.retention_days or SUGGESTED_DAYS
+            measured = sizes.measure(conn, now_us(), days * DAY_US)
+            keys = list_keys(conn)
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
     else:
         yield Finding("database", Status.OK, f"{redact(url)} answers and has the latest schema")
+        yield _room(measured, settings.retention_days)
+        yield from _expiring(keys, now_us())
+
+
+def _room(measured: StoreSize, retention_days: int) -> Finding:
+    """Say how much room the tables take, and what would change that."""
+    largest = sorted(measured.tables.items(), key=lambda table: -table[1])[:_TABLES_NAMED]
+    tables = ", ".join(f"{name} {size(n_bytes)}" for name, n_bytes in largest)
+    growth = "growth is known from tomorrow on"
+    if measured.week_bytes is not None:
+        sign = "" if measured.week_bytes < 0 else "+"
+        growth = f"{sign}{size(measured.week_bytes)} a week"
+    freed = f"pruning jobs closed for {retention_days or SUGGESTED_DAYS} days would free "
+    freed += size(measured.prunable_bytes)
+    if not retention_days:
+        freed += " (retention_days is 0: nothing is pruned)"
+    text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}"
+    return Finding("size", Status.OK, text)
+
+
+def receivers(args: Namespace) -> Iterator[Finding]:
+    """Check whether messages about regressions reach their receivers."""
+    try:
+        store = open_for_reading(loaded(args).settings.database_url)
+    except EttError:
+        return  # the check of the database says so
+    with closing(store), store.reading() as conn:
+        unwell = unwell_receivers(conn, now_us())
+    if not unwell:
+        yield Finding("receivers", Status.OK, "none is paused or disabled")
+    for name, health in unwell:
+        if health.disabled_why is not None:
+            found = f"{name} gets nothing: {health.disabled_why}"
+            todo = f"Once it wants messages again: ett receivers replay {name}"
+        else:
+            until = rfc3339(health.open_until_us or 0)
+            found = f"{name} is paused until {until}, after {health.failures} failures in a row"
+            todo = f"See what it answers: ett receivers test {name}"
+        yield Finding("receivers", Status.WARN, found, todo)
+
+
+def _expiring(keys: Iterable[Key], at_us: int) -> Iterator[Finding]:
+    """Name the keys that expire soon, while there is time to replace them."""
+    soon = [
+        key
+        for key in keys
+        if key.stands(at_us) and key.expires_at is not None and key.expires_at < at_us + _SOON_US
+    ]
+    if soon:
+        todo = "Make others with `ett keys create`, and revoke these when nobody uses them."
+        lines = [
+            f"{key.prefix} ({key.project}, {key.name}) expires at {rfc3339(key.expires_at)}"
+            for key in soon
+            if key.expires_at is not None
+        ]
+        yield Finding("keys", Status.WARN, "\n".join(lines), todo)
 
 
 def _disk(folder: Path) -> Finding:
@@ -64,5 +133,5 @@ def _disk(folder: Path) -> Finding:
     return Finding("disk", Status.OK, space)
 
 
-OF_THE_SERVER: tuple[Check, ...] = (sqlite, database)
+OF_THE_SERVER: tuple[Check, ...] = (sqlite, database, receivers)
 """In the order in which they are printed."""

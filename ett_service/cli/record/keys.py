@@ -13,18 +13,20 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from ett_service.cli.arguments import config, named, names_settings
+from ett_service.cli.arguments import config, named, names_settings, seconds
 from ett_service.cli.operations.local import loaded, opened_for_reading
 from ett_service.cli.output import minute, write_line
-from ett_service.cli.remote import ask, place
+from ett_service.cli.remote import ask, place, without_none
 from ett_service.cli.tables import identifier, spare, text, write_table
 from ett_service.cli.verb import Failure, Verb, act, now_us
-from ett_service.core.intervals import rfc3339
+from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import SCOPES, create_key, list_keys, revoke_key
 
 T = TypeVar("T")
+
+_LONGEST_S = 3_650 * 86_400
 
 _COLUMNS = (
     identifier("prefix"),
@@ -33,6 +35,7 @@ _COLUMNS = (
     text("scopes", "scopes", " ".join),
     spare(text("created (UTC)", "created_at", minute)),
     spare(text("revoked (UTC)", "revoked_at", minute)),
+    spare(text("expires (UTC)", "expires_at", minute)),
 )
 
 
@@ -66,15 +69,27 @@ def _create_options(parser: ArgumentParser) -> None:
         required=True,
         help="what the key may do; repeat it for several scopes",
     )
+    parser.add_argument(
+        "--expires",
+        type=seconds,
+        metavar="DURATION",
+        help="how long it is valid, such as 90d (default: until it is revoked)",
+    )
 
 
 def _create(args: Namespace) -> Mapping[str, Any]:
     body = {"project": args.project, "name": args.name, "scopes": sorted(set(args.scope))}
+    if args.expires is not None and args.expires > _LONGEST_S:
+        raise Failure("a key is valid for at most 3650d, or until it is revoked")
+    expires_us = None if args.expires is None else now_us() + round(args.expires * SECOND_US)
+    expires_at = None if expires_us is None else rfc3339(expires_us)
     if _asks_server(args):
-        key = ask(args, "/v1/keys", method="POST", body=body)["key"]
+        sent = {**body, "expires_at": expires_at}
+        key = ask(args, "/v1/keys", method="POST", body=without_none(sent))["key"]
     else:
-        key = _write(args, lambda conn: create_key(conn, **body, now_us=now_us()))
-    return {**body, "key": key}
+        expiring = {**body, "expires_us": expires_us}
+        key = _write(args, lambda conn: create_key(conn, **expiring, now_us=now_us()))
+    return {**body, "expires_at": expires_at, "key": key}
 
 
 def _write_created(created: Any, _args: Namespace) -> None:
@@ -94,6 +109,7 @@ def _list(args: Namespace) -> Any:
             "scopes": sorted(key.scopes),
             "created_at": rfc3339(key.created_at),
             "revoked_at": None if key.revoked_at is None else rfc3339(key.revoked_at),
+            "expires_at": None if key.expires_at is None else rfc3339(key.expires_at),
         }
         for key in keys
     ]

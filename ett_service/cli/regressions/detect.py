@@ -27,10 +27,12 @@ from ett_service.core.regressions.state import StateRules
 from ett_service.detection.backtest import retrace
 from ett_service.detection.open_phases import open_phases
 from ett_service.detection.options import Plan
+from ett_service.detection.run import memory_of
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
 from ett_service.settings import Settings
 from ett_service.storage.jobs.listing import projects
+from ett_service.storage.regressions import findings, tuning
 
 _VERDICTS = (
     ("regression", "Regressions"),
@@ -183,10 +185,18 @@ def _detect(args: Namespace) -> Members:
         with store.reading() as conn:
             chosen = _chosen(projects(conn), args.project)
             answers = [
-                _replayed(conn, name, project_id, runs_at, plan, rules)
+                _replayed(
+                    conn, name, project_id, runs_at, _tuned(conn, project_id, plan, settings), rules
+                )
                 for name, project_id in chosen.items()
             ]
     return {"projects": answers}
+
+
+def _tuned(conn: Connection, project_id: int, plan: Plan, settings: Settings) -> Plan:
+    if not settings.detection.tune:
+        return plan
+    return plan.tuned(tuning.factors(conn, project_id, now_us()))
 
 
 def _chosen(projects: Mapping[str, int], name: str | None) -> Mapping[str, int]:
@@ -231,7 +241,9 @@ def _replayed(
     plan: Plan,
     rules: StateRules,
 ) -> Members:
-    replayed, observed = retrace(conn, project_id, runs_at, plan, rules)
+    before = findings.states_before(conn, project_id, runs_at[-1])
+    memory = memory_of(before, findings.accepted(conn, project_id))
+    replayed, observed = retrace(conn, project_id, runs_at, plan, rules, memory)
     still_open = open_phases(conn, project_id, observed, runs_at[-1])
     return answer_of(name, runs_at, replayed, still_open)
 

@@ -20,10 +20,16 @@ from ett_service.charts.units import (
 from ett_service.cli.arguments import ID, named, project, server
 from ett_service.cli.output import NONE, author, minute, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.tables import Answer, number, prose, text, write_table
+from ett_service.cli.tables import Answer, number, prose, spare, text, write_table
 from ett_service.cli.verb import Verb
 
 _MOST_SHARES = 5
+_ENDINGS = {
+    "better": "the change is over",
+    "accepted": "its level was accepted",
+    "merged": "another finding reports the same change",
+    "gone": "nothing of its cohort runs any more",
+}
 
 
 def _four_digits(figure: float | None) -> str:
@@ -41,6 +47,7 @@ _GATES = (
     number("is", "value", _four_digits),
     number("limit", "limit", _four_digits),
     text("passed", "passed", lambda passed: "yes" if passed else "no"),
+    spare(text("by (UTC)", "as_of", minute)),
 )
 _SUSPECTS = (
     text("associated with", lambda suspect: f"{suspect['dimension']}:{suspect['value']}"),
@@ -87,7 +94,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
         f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
     )
     write_line(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
-    write_line(f"costs {cost(finding['impact'])}")
+    write_line(f"costs {cost(finding['impact'])}, by {minute(finding['after']['to'])} (UTC)")
+    _write_fired(finding["fired"])
     write_line()
     _write_sides(finding)
     if _differ(finding):
@@ -95,6 +103,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
         write_line()
     write_table(_GATES, finding["gates"])
     _write_power(finding["power"])
+    if by := finding["attribution"]["as_of"]:
+        write_line(f"associations, by {minute(by)} (UTC)")
     _write_attribution(finding["attribution"])
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
@@ -112,11 +122,27 @@ def _state(finding: Answer) -> str:
         parts.append(f"reopened {count(finding['reopened'])} times")
     if finding["acknowledged_at"]:
         parts.append(f"acknowledged by {author(finding, 'acknowledged_by')}")
+    if finding["ended"]:
+        parts.append(_ending(finding))
     if finding["triage"]:
         parts.append(f"triaged as {finding['triage']} by {author(finding, 'triage_by')}")
     if finding["muted_until"]:
         parts.append(f"muted until {minute(finding['muted_until'])}")
     return ", ".join(parts)
+
+
+def _ending(finding: Answer) -> str:
+    if finding["merged_into"]:
+        return f"{finding['merged_into']} reports the same change"
+    return _ENDINGS[finding["ended"]]
+
+
+def _write_fired(fired: Answer | None) -> None:
+    """Write what it was when it fired: the other numbers are of the last run that found it."""
+    if fired is not None:
+        level = f"{factor(fired['ratio'])}, n={count(fired['after']['n'])}"
+        when = minute(fired["at"])
+        write_line(f"when it fired, {when} (UTC): {level}, costs {cost(fired['impact'])}")
 
 
 def _write_sides(finding: Answer) -> None:
@@ -130,7 +156,10 @@ def _write_sides(finding: Answer) -> None:
         text("from (UTC)", "from", minute),
         text("to (UTC)", "to", minute),
     )
-    write_table(columns, [{"name": side, **finding[side]} for side in ("before", "after")])
+    rows = [{"name": side, **finding[side]} for side in ("before", "after")]
+    if fired := finding["fired"]:
+        rows.append({"name": "when it fired", **fired["after"]})
+    write_table(columns, rows)
     bounds = finding["interval"]
     interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
     p, q = finding["p"], finding["q"]
@@ -155,7 +184,10 @@ def _write_attribution(attribution: Answer) -> None:
             write_line(f"by {name}: {_shares(shares)}")
     within, mix = attribution["within_points"], attribution["mix_points"]
     if within is not None and mix is not None:
-        write_line(f"ETT%: {points(within / 100)} within cohorts, {points(mix / 100)} by job mix")
+        write_line(
+            f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
+            f"and {points(mix / 100)} by job mix"
+        )
     if attribution["suspects"]:
         write_table(_SUSPECTS, attribution["suspects"])
     else:

@@ -2,15 +2,26 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
-from ett_service.charts.units import amount, cohort, count, duration, factor, level_change, subject
+from ett_service.charts.units import (
+    amount,
+    cohort,
+    cost,
+    count,
+    duration,
+    factor,
+    level_change,
+    money,
+    subject,
+)
 from ett_service.cli.arguments import INSTANT, project, server, when, whole
 from ett_service.cli.output import minute, or_dash, write_line
-from ett_service.cli.regressions import compare, explain, triage
-from ett_service.cli.remote import listed, of_project, pages
+from ett_service.cli.regressions import compare, confirm, explain, triage
+from ett_service.cli.remote import ask, listed, of_project, pages
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
@@ -23,20 +34,31 @@ from ett_service.cli.tables import (
     write_table,
 )
 from ett_service.cli.verb import Exit, Verb, act
-from ett_service.core.regressions.finding import Metric, State, Verdict
+from ett_service.core.regressions.finding import Metric, State, Triage, Verdict
 
 _PATH = "/v1/regressions"
 _POWER = f"{_PATH}/power"
 _SHARED = (project, server)
-_FILTERS = ("state", "verdict", "metric", "phase", "where", "from", "to", "project", "sort")
+_CAUSES = f"{_PATH}/causes"
+_FILTERS = (
+    "state", "verdict", "metric", "phase", "where", "from", "to", "project", "sort", "merged",
+)  # fmt: skip
 _EMPTY = (
     "No findings. `ett regressions power` shows how small a change the last search could detect, "
     "and when that was."
 )
 
 
+_TOLD_ENDINGS = ("merged", "gone", "accepted")
+
+
 def _state(finding: Answer) -> str:
-    return f"{finding['state']}{' (muted)' if finding['muted_until'] else ''}"
+    words = [finding["state"]]
+    if finding["muted_until"]:
+        words.append("(muted)")
+    if finding["ended"] in _TOLD_ENDINGS:
+        words.append(f"({finding['ended']})")
+    return " ".join(words)
 
 
 _FINDINGS = (
@@ -67,6 +89,30 @@ _SERIES = (
 )
 
 
+def _of_cause(row: Answer) -> str:
+    return "(unknown)" if row["dimension"] is None else f"{row['dimension']}:{row['value']}"
+
+
+def _first(texts: list[Any], name: Callable[[Any], str]) -> str:
+    more = f" and {count(len(texts) - 1)} more" if len(texts) > 1 else ""
+    return f"{name(texts[0])}{more}"
+
+
+def _price(costs: Answer) -> str:
+    return money(costs["cost_per_week"], costs["currency"] or "")
+
+
+_BY_CAUSE = (
+    text("cause", _of_cause),
+    text("what", subject),
+    text("cohorts", "cohorts", partial(_first, name=cohort)),
+    text("since (UTC)", "onset_at", minute),
+    number("GPU-h a week", "cost.gpu_hours_per_week", amount),
+    spare(number("cost a week", "cost", _price)),
+    identifier("findings", "findings", partial(_first, name=str)),
+)
+
+
 def _values(words: type[StrEnum]) -> list[str]:
     return [word.value for word in words]
 
@@ -89,11 +135,18 @@ def _list_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sort", help="member to sort by; `-` in front: largest first (default -pending_at)"
     )
+    parser.add_argument(
+        "--merged",
+        action="store_true",
+        default=None,
+        help="also those that another finding reports by now",
+    )
     parser.add_argument("--limit", type=whole, default=50, metavar="N", help="default 50")
     parser.add_argument(
         "--fail-on",
         choices=("pending", "firing"),
-        help="exit 3 if a regression that is not muted is firing (pending: or pending)",
+        help="exit 3 if a regression that is neither muted nor noise is firing "
+        "(pending: or pending)",
     )
 
 
@@ -105,8 +158,35 @@ def _query(args: Namespace) -> Mapping[str, Any]:
     return {name: getattr(args, name) for name in _FILTERS}
 
 
-def _write_list(findings: list[Any], _args: Namespace) -> None:
+def _write_list(findings: list[Any], args: Namespace) -> None:
     write_rows(_FINDINGS, findings, _EMPTY)
+    if args.verdict is None:
+        small = ask(args, _PATH, {**_query(args), "limit": 1})["small"]
+        if small:
+            write_line(f"{count(small)} more cost less than the floor: `--verdict small`.")
+
+
+def _causes_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--state", action="append", choices=_values(State), help="default: what fires"
+    )
+    parser.add_argument("--where", action="append", metavar="DIMENSION:VALUE")
+
+
+def _causes(args: Namespace) -> Any:
+    return ask(args, _CAUSES, of_project(args, state=args.state, where=args.where))
+
+
+def _write_causes(answer: Answer, _args: Namespace) -> None:
+    write_rows(_BY_CAUSE, answer["causes"], "No regressions.")
+    if answer["causes"]:
+        write_line(f"All together cost {cost({**answer['total'], 'ett_points': None})}.")
+    if answer["small"]:
+        hours = amount(answer["small_cost"]["gpu_hours_per_week"])
+        write_line(
+            f"{count(answer['small'])} small ones, each under the floor of costs, are not in it: "
+            f"{hours} GPU-hours a week."
+        )
 
 
 def _gate(_findings: Any, args: Namespace) -> Exit:
@@ -116,10 +196,13 @@ def _gate(_findings: Any, args: Namespace) -> Exit:
     states = ["firing"] if args.fail_on == "firing" else ["pending", "firing"]
     query = {**_query(args), "state": states, "verdict": ["regression"]}
     regressions = listed(args, _PATH, "regressions", query)
-    failing = sum(regression["muted_until"] is None for regression in regressions)
+    failing = sum(
+        regression["muted_until"] is None and regression["triage"] != Triage.NOISE
+        for regression in regressions
+    )
     if not failing:
         return Exit.DONE
-    sys.stderr.write(f"Regressions {' or '.join(states)}, and not muted: {failing}.\n")
+    sys.stderr.write(f"Regressions {' or '.join(states)}, neither muted nor noise: {failing}.\n")
     return Exit.GATE
 
 
@@ -171,6 +254,13 @@ VERB = Verb(
             *_SHARED,
             exit_code=_gate,
         ),
+        "causes": act(
+            "list what fires by its cause, with one total cost for each",
+            _causes,
+            _write_causes,
+            _causes_options,
+            *_SHARED,
+        ),
         "explain": explain.ACT,
         "compare": compare.ACT,
         "power": act(
@@ -181,5 +271,6 @@ VERB = Verb(
             *_SHARED,
         ),
         **triage.ACTS,
+        **confirm.ACTS,
     },
 )

@@ -44,14 +44,34 @@ def _post(args: Namespace, act: str, body: Mapping[str, object]) -> Any:
 
 def _verdict(parser: ArgumentParser) -> None:
     parser.add_argument("verdict", choices=[word.value for word in Triage])
+    parser.add_argument(
+        "--onset", type=instant, metavar="WHEN", help="it began then: the search goes on from there"
+    )
+    parser.add_argument(
+        "--cohort",
+        action="append",
+        type=pair,
+        metavar="DIMENSION:VALUE",
+        help="it is in this cohort, which the last search covered",
+    )
 
 
 def _triage(args: Namespace) -> Any:
-    return _post(args, "triage", {"verdict": args.verdict, "why": args.why})
+    body = {
+        "verdict": args.verdict,
+        "why": args.why,
+        "onset": args.onset,
+        "cohort": None if args.cohort is None else dict(args.cohort),
+    }
+    return _post(args, "triage", body)
 
 
-def _write_triage(_answer: Any, args: Namespace) -> None:
+def _write_triage(answer: Answer, args: Namespace) -> None:
     write_line(f"{args.id} is {args.verdict}.")
+    if answer["id"] != args.id:
+        write_line(f"It goes on as {answer['id']} in {cohort(answer['cohort'])}.")
+    elif args.onset is not None:
+        write_line(f"Its onset is {minute(answer['onset_at'])} (UTC) from now on.")
 
 
 def _acknowledge(args: Namespace) -> Any:

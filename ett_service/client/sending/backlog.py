@@ -22,6 +22,13 @@ _GARBLED_END = re.compile(rb'(?<=Z"\}).(?=\{")', re.DOTALL)
 _LINES_A_TURN = 32
 """Read in a fraction of a millisecond, for which a call of the trainer waits at most."""
 
+_KEPT_BYTES = 32 << 20
+_KEPT_SECONDS = 86_400.0
+"""Of what the server has: a live process keeps it for a store that is restored from a backup."""
+
+_ROOM_BYTES = 1 << 30
+"""On a disk with less than that free, nothing is kept."""
+
 _SETTLING_SECONDS = 1.0
 """How long after its last write a live segment may still be written to, by a slow thread."""
 
@@ -54,11 +61,13 @@ class Backlog:
     directory: Path
     alive: bool
     position: Position = field(default_factory=Position)
+    epoch: str = ""  #: of the store that has what is settled
 
     def __post_init__(self) -> None:
         with suppress(OSError, ValueError, TypeError):
             acknowledged = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
             self.position = Position(int(acknowledged["segment"]), int(acknowledged["offset"]))
+            self.epoch = str(acknowledged.get("epoch", ""))
 
     @property
     def owner(self) -> dict[str, Any]:
@@ -96,18 +105,45 @@ class Backlog:
                 total -= self.position.offset
         return max(total, 0)
 
-    def advance(self, end: Position) -> None:
-        """Remember that everything before *end* is settled, and give back the disk.
+    def advance(self, end: Position, epoch: str = "") -> None:
+        """Remember that the store *epoch* has everything before *end*, and give back the disk.
 
-        Raises ``OSError``; the lines are then sent again, which the server absorbs.
+        A live process keeps what was settled of late, in case that store is lost and an older
+        copy of it restored. Raises ``OSError``; the lines are then sent again, which the server
+        absorbs.
         """
         self.position = end
-        for number in self._all_segments():
-            if number < end.segment:
-                self._path(number).unlink()  # first, as a full disk may take no more than that
+        self.epoch = epoch or self.epoch
+        for number in self._expendable():
+            self._path(number).unlink()  # first, as a full disk may take no more than that
+        self._remember()
+
+    def rewind(self, epoch: str) -> None:
+        """Let everything that is kept be sent again, to the store *epoch*. Raises ``OSError``."""
+        self.position = Position()
+        self.epoch = epoch
+        self._remember()
+
+    def _remember(self) -> None:
+        end = self.position
+        acknowledged = {"segment": end.segment, "offset": end.offset, "epoch": self.epoch}
         draft = self.directory / f"{ACKED}.new"
-        draft.write_text(json.dumps({"segment": end.segment, "offset": end.offset}), "ascii")
+        draft.write_text(json.dumps(acknowledged), "ascii")
         draft.replace(self.directory / ACKED)
+
+    def _expendable(self) -> list[int]:
+        """Return the settled segments that need not be kept for a store that loses them."""
+        settled = [number for number in self._all_segments() if number < self.position.segment]
+        room = os.statvfs(self.directory)
+        if not self.alive or room.f_bavail * room.f_frsize < _ROOM_BYTES:
+            return settled
+        expendable, kept_bytes, since_s = [], 0, time.time() - _KEPT_SECONDS
+        for number in reversed(settled):
+            segment = self._path(number).stat()
+            kept_bytes += segment.st_size
+            if kept_bytes > _KEPT_BYTES or segment.st_mtime < since_s:
+                expendable.append(number)
+        return expendable
 
     def refuse(self, refused: Iterable[tuple[bytes, str]]) -> None:
         """Keep lines that the server will never take, each with its reason, up to 1 MiB."""

@@ -46,8 +46,8 @@ class Courier:
         if piece is None:
             return None
         verdict = self.carry(piece.lines) if piece.lines else Verdict(Fate.SETTLED)
-        if verdict.fate is Fate.SETTLED:
-            self._settle(piece)
+        if verdict.fate is Fate.SETTLED and self._is_of_this_store(verdict):
+            self._settle(piece, verdict.epoch)
         return verdict
 
     def carry(self, lines: tuple[bytes, ...]) -> Verdict:
@@ -65,6 +65,14 @@ class Courier:
                 self.backlog.refuse(verdict.refused)
         return verdict
 
+    def _is_of_this_store(self, verdict: Verdict) -> bool:
+        """Begin anew where another store has taken the place of the one that had the events."""
+        if not verdict.epoch or self.backlog.epoch in {"", verdict.epoch}:
+            return True
+        self.tally = Tally()
+        self.backlog.rewind(verdict.epoch)
+        return False
+
     def carry_all(self) -> Verdict:
         """Send everything; return the verdict that stopped it, or the last. ``OSError``."""
         last = Verdict(Fate.SETTLED)
@@ -72,11 +80,11 @@ class Courier:
             last = verdict
         return last
 
-    def _settle(self, piece: Piece) -> None:
+    def _settle(self, piece: Piece, epoch: str) -> None:
         self.tally.unreadable += piece.unreadable
         if piece.unreadable:
             self.dropped["unreadable"] += piece.unreadable
-        self.backlog.advance(piece.end)
+        self.backlog.advance(piece.end, epoch)
 
     def _producer(self) -> str:
         return self.backlog.directory.name

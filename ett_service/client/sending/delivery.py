@@ -49,6 +49,7 @@ class Verdict:
     refused: tuple[tuple[bytes, str], ...] = ()
     wait_seconds: float | None = None  #: as the server asked
     reason: str = ""
+    epoch: str = ""  #: of the store that settled it
 
     def __add__(self, other: "Verdict") -> "Verdict":
         """Put the verdicts of two halves together; the one that is not settled decides."""
@@ -60,6 +61,7 @@ class Verdict:
             self.refused + other.refused,
             worse.wait_seconds,
             worse.reason,
+            other.epoch or self.epoch,
         )
 
 
@@ -159,7 +161,9 @@ def _settled(members: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
         for error in errors
         if isinstance(error, dict) and error.get("index") in range(len(lines))
     )
-    return Verdict(Fate.SETTLED, accepted, duplicate, refused)
+    epoch = members.get("store_epoch")
+    named = epoch if isinstance(epoch, str) else ""
+    return Verdict(Fate.SETTLED, accepted, duplicate, refused, epoch=named)
 
 
 def _members(answer: transport.Response) -> dict[str, object]:

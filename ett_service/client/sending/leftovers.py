@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ett_service.client.sending.backlog import Backlog, adopted
 from ett_service.client.sending.courier import Courier, Tally
-from ett_service.client.sending.delivery import Fate, Target, Verdict
+from ett_service.client.sending.delivery import BLOCKED, Fate, Target, Verdict
 from ett_service.client.sending.pace import Pace
 
 _AT_ONCE = 4
@@ -17,6 +17,9 @@ _AT_ONCE = 4
 
 _EXCHANGE_SECONDS = 60.0
 """A server that folds large jobs may let a batch wait; nobody's training waits with it."""
+
+_MOST_AWAY = 8
+"""Spools in a row of which nothing arrived: the server is away, and not one connection."""
 
 
 @dataclass(slots=True)
@@ -27,7 +30,7 @@ class Shipment:
     spools: int = 0  #: sent whole
     in_use: int = 0  #: their processes live and send them
     left: int = 0  #: not sent, or not whole
-    stopped_by: Verdict | None = None
+    stopped_by: Verdict | None = None  #: why the first that was left is
 
 
 def ship(
@@ -38,6 +41,8 @@ def ship(
     progress: Callable[[Shipment], None],
 ) -> Shipment:
     """Send the spools that nobody owns, for about *seconds*; stop at a server that takes nothing.
+
+    A connection that breaks leaves its spool, and the others are sent.
 
     Raises ``OSError`` where a spool cannot be read or removed.
     """
@@ -65,11 +70,13 @@ class _Shipping:
     deadline: float  #: on the monotonic clock
     progress: Callable[[Shipment], None]
     shipment: Shipment = field(default_factory=Shipment)
+    _away: int = 0  #: spools in a row of which nothing arrived
+    _is_over: bool = False
     _adding: threading.Lock = field(default_factory=threading.Lock)
 
     def ship(self, directory: Path) -> None:
         """Send one spool, unless another was stopped. Raises ``OSError``."""
-        if self.shipment.stopped_by is not None:
+        if self._is_over:
             self._add(left=1)
             return
         with adopted(directory) as backlog:
@@ -114,6 +121,7 @@ class _Shipping:
         stopped_by: Verdict | None = None,
     ) -> None:
         with self._adding:
+            self._judge(stopped_by, has_arrived=bool(spools or (tally and tally.settled)))
             shipment = self.shipment
             shipment.tally += tally or Tally()
             shipment.spools += spools
@@ -121,3 +129,12 @@ class _Shipping:
             shipment.left += left
             shipment.stopped_by = shipment.stopped_by or stopped_by
             self.progress(shipment)
+
+    def _judge(self, stopped_by: Verdict | None, *, has_arrived: bool) -> None:
+        """Give up at a server that takes nothing from us, or is away for all."""
+        if has_arrived:
+            self._away = 0
+        elif stopped_by is not None:
+            self._away += 1
+            is_blocked = stopped_by.fate in BLOCKED
+            self._is_over |= is_blocked or self._away >= _MOST_AWAY

@@ -10,11 +10,11 @@ on ``/metrics``.
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias, TypeVar
 
-from ett_service.core.fleet.measures import MEASURES, PLAIN, QUEUES, WEIGHTED
+from ett_service.core.fleet.measures import PLAIN, QUEUES, WEIGHTED
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category, Owner, Period
 
@@ -128,6 +128,8 @@ class Tally:
         """
         if not 0 <= q <= 1:
             raise ValueError(f"q is {q}: a quantile from 0 to 1 is needed")
+        if not self.counts:
+            return None
         rank = max(1, math.ceil(q * self.n))
         for bucket in sorted(self.counts):
             rank -= self.counts[bucket]
@@ -158,6 +160,8 @@ class Tally:
 
 def summed(amounts: Mapping[K, int], other: Mapping[K, int], sign: int) -> dict[K, int]:
     """Add *sign* times the other to the one, key by key; what comes to 0 is absent."""
+    if not amounts and sign == 1:
+        return {key: amount for key, amount in other.items() if amount}
     sums = dict(amounts)
     for key, amount in other.items():
         left = sums.get(key, 0) + sign * amount
@@ -178,6 +182,18 @@ FAILURE = "failure:"
 """What the tallies of failures begin with: ``failure:infra/network``."""
 
 
+_PLAIN = tuple(PLAIN.categories.values())
+_WEIGHTED = tuple(WEIGHTED.categories.values())
+_HELD = {
+    category: "restart_wait_gpu_us" if category is Category.RESTART_WAIT else name
+    for category, name in WEIGHTED.categories.items()
+    if category is not Category.SCHEDULING
+}
+
+GPU_MEASURES = tuple(_HELD.values())
+"""What :attr:`Totals.gpu_us` is the sum of, for what sums elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Sums by measure, absent where 0, and tallies by name."""
@@ -193,11 +209,12 @@ class Totals:
 
     def __add__(self, other: "Totals") -> "Totals":
         """Put both together."""
-        names = self.tallies.keys() | other.tallies.keys()
-        return Totals(
-            summed(self.sums, other.sums, 1),
-            {name: self.tally(name) + other.tally(name) for name in names},
-        )
+        if not other.tallies or not self.tallies:
+            tallies = self.tallies or other.tallies
+        else:
+            names = self.tallies.keys() | other.tallies.keys()
+            tallies = {name: self.tally(name) + other.tally(name) for name in names}
+        return Totals(summed(self.sums, other.sums, 1), tallies)
 
     def __sub__(self, other: "Totals") -> "Totals":
         """Take the other out again."""
@@ -221,11 +238,7 @@ class Totals:
 
     def category_gpu_us(self, category: Category) -> int:
         """Return the part of its weighted time in which accelerators were held."""
-        if category is Category.SCHEDULING:
-            return 0
-        if category is Category.RESTART_WAIT:
-            return self["restart_wait_gpu_us"]
-        return self.category_weighted_us(category)
+        return self[_HELD[category]] if category in _HELD else 0
 
     def period_us(self, period: Period) -> int:
         """Return its wall time."""
@@ -246,17 +259,21 @@ class Totals:
     @property
     def e2e_us(self) -> int:
         """Wall time in all."""
-        return sum(map(self.category_us, Category))
+        return self._sum(_PLAIN)
 
     @property
     def weighted_us(self) -> int:
         """Time times accelerators in all: the weight of the headline."""
-        return sum(map(self.category_weighted_us, Category))
+        return self._sum(_WEIGHTED)
 
     @property
     def gpu_us(self) -> int:
         """Accelerators' time that was held, and is paid for."""
-        return sum(map(self.category_gpu_us, Category))
+        return self._sum(GPU_MEASURES)
+
+    def _sum(self, measures: Iterable[str]) -> int:
+        sums = self.sums
+        return sum([sums[name] for name in measures if name in sums])
 
     @property
     def effective_us(self) -> int:
@@ -322,9 +339,6 @@ class Totals:
 
 
 Totals.ZERO = Totals()
-
-GPU_MEASURES = tuple(name for name in MEASURES if Totals({name: 1}).gpu_us)
-"""What :attr:`Totals.gpu_us` is the sum of, for what sums elsewhere."""
 
 
 def ratio(part: int, whole: int) -> float:

@@ -39,6 +39,8 @@ class Run:
             flops=self.flops, peak_teraflops=self.peak_teraflops, accelerators=self.accelerators
         )
         refuse_no_share(mfu_ratio=self.mfu_ratio, ett_ratio=self.ett_ratio)
+        # Of two numbers that are positive the product can be 0.
+        refuse_not_positive(mfu_ratio=self.peak_teraflops * TERA * self.mfu_ratio)
 
     @property
     def training_gpu_hours(self) -> float:

@@ -80,6 +80,7 @@ class Verdict(StrEnum):
     INCIDENT = auto()  #: some bad days: it does not survive the removal of one of them
     RELABELLING = auto()  #: time moved between phases, and their sum is what it was
     MIX = auto()  #: other jobs ran, and no cohort changed
+    SMALL = auto()  #: a regression that costs less than the floor
 
 
 class State(StrEnum):
@@ -89,6 +90,15 @@ class State(StrEnum):
     PENDING = auto()
     FIRING = auto()
     RESOLVED = auto()
+
+
+class Resolution(StrEnum):
+    """Why a finding is resolved."""
+
+    BETTER = auto()  #: the change is no longer there
+    ACCEPTED = auto()  #: somebody called the new level normal
+    MERGED = auto()  #: another finding reports the same change
+    GONE = auto()  #: nothing of its cohort runs any more
 
 
 class Triage(StrEnum):
@@ -216,6 +226,7 @@ class Attribution:
     within_points: float | None = None  #: ETT points within cohorts
     mix_points: float | None = None  #: ETT points of the mix of jobs
     side_by_side: SideBySide | None = None
+    as_of_us: int | None = None  #: the end of the time that was looked at
 
 
 class Severity(StrEnum):

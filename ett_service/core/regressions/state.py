@@ -4,13 +4,14 @@ Every step is a function of the state before and of what one run found. So a rep
 nothing, and production and simulations decide alike. Instants and durations are microseconds.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from typing import NamedTuple
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Finding, State, Verdict
+from ett_service.core.regressions.causes import absorbers
+from ett_service.core.regressions.finding import Finding, Resolution, Series, State, Verdict
 
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 """While these fire, each run reports whether they still hold; silence means too few values."""
@@ -20,8 +21,8 @@ LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 class StateRules:
     """How long to wait before each step."""
 
-    runs: int = 2  #: a finding fires once this many runs in a row found it
-    quiet_runs: int = 2  #: and is resolved once this many runs in a row did not
+    runs: int = 2  #: a finding fires once this many runs found it
+    quiet_runs: int = 2  #: and lapses or is resolved once this many runs in a row did not
     reopen_us: int = 72 * HOUR_US  #: found again within this time, it is the same one
     incident_us: int = 3 * DAY_US  #: an incident is over this long after it was first found
 
@@ -48,7 +49,7 @@ class FindingState:
 
     verdict: Verdict
     state: State
-    runs: int  #: in a row that found it
+    runs: int  #: that found it
     quiet_runs: int  #: in a row that did not; runs with too few values count as neither
     pending_us: int  #: when it was first found: with the key it identifies the regression
     onset_us: int
@@ -60,6 +61,9 @@ class FindingState:
     resolved_us: int | None = None
     reopened: int = 0  #: how often
     version: int = 0  #: grows by one with each transition that ``notifies``
+    fired: Finding | None = None  #: the finding of the run since which it fires
+    ended: Resolution | None = None  #: why it is resolved
+    merged_into: FindingKey | None = None  #: set in the run that merges it
 
     @property
     def key(self) -> FindingKey:
@@ -85,11 +89,13 @@ class Transition(StrEnum):
     FIRING = auto()
     RESOLVED = auto()
     REOPENED = auto()
+    MERGED = auto()  #: it is resolved, as another finding reports the same change
+    GONE = auto()  #: it is resolved, as nothing of its cohort runs any more
 
     @property
     def notifies(self) -> bool:
         """Whether receivers are notified, if the verdict is one that alerts."""
-        return self in {Transition.FIRING, Transition.RESOLVED, Transition.REOPENED}
+        return self not in {Transition.PENDING, Transition.LAPSED}
 
 
 def step(
@@ -110,7 +116,7 @@ def step(
     again = finding if _is_found_again(before, finding) else None
     if before.state is State.RESOLVED:
         return _while_resolved(before, again, at_us, rules)
-    return None if again is None else _confirmed(before, again, at_us, rules)
+    return _while_pending(before, again, at_us, rules)
 
 
 def advance(
@@ -118,12 +124,14 @@ def advance(
     findings: Iterable[Finding],
     at_us: int,
     rules: StateRules,
+    gone: Collection[Series] = (),
 ) -> dict[FindingKey, FindingState]:
     """Take the step of a whole run: return all states after it, resolved ones included.
 
-    A key of *before* that is missing from the answer became inactive.
+    A key of *before* that is missing from the answer became inactive. Of *gone* series nothing
+    ran in all the time that was searched.
     """
-    by_key = {FindingKey.of(finding): finding for finding in findings}
+    by_key = _news(before, {FindingKey.of(finding): finding for finding in findings})
     by_fingerprint = {finding.fingerprint: finding for finding in by_key.values()}
     after = {}
     for key in {**before, **by_key}:
@@ -131,9 +139,53 @@ def advance(
         finding = by_key.get(key)
         if finding is None and state is not None and state.state is State.FIRING:
             finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
-        if (now := step(state, finding, at_us, rules)) is not None:
+        now = step(state, finding, at_us, rules)
+        if now is not None and finding is None and _is_gone(now, at_us, gone):
+            now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
+        if now is not None:
             after[key] = now
-    return after
+    return after | _merged(before, after, at_us)
+
+
+def _news(
+    before: Mapping[FindingKey, FindingState], found: Mapping[FindingKey, Finding]
+) -> dict[FindingKey, Finding]:
+    """Return the findings of a run without those that what fires reports, or another of them."""
+    firing = {key: _placed(state) for key, state in _firing(before).items()}
+    known = {**firing, **{key: finding for key, finding in found.items() if finding.holds}}
+    keys = sorted(known, key=lambda key: (key not in firing, key))
+    no_news = {keys[place] for place in absorbers([known[key] for key in keys])}
+    return {key: finding for key, finding in found.items() if key in firing or key not in no_news}
+
+
+def _firing(states: Mapping[FindingKey, FindingState]) -> dict[FindingKey, FindingState]:
+    return {key: state for key, state in states.items() if state.state is State.FIRING}
+
+
+def _is_gone(state: FindingState, at_us: int, gone: Collection[Series]) -> bool:
+    is_open = state.state is State.FIRING and state.verdict in LASTING
+    return is_open and state.finding.series in gone and state.last_run_us < at_us
+
+
+def _merged(
+    before: Mapping[FindingKey, FindingState],
+    after: Mapping[FindingKey, FindingState],
+    at_us: int,
+) -> dict[FindingKey, FindingState]:
+    """Return, resolved, those that fired before for what another one reports by now."""
+    firing = sorted(_firing(after).values(), key=lambda state: (state.pending_us, state.key))
+    into = absorbers([_placed(state) for state in firing])
+    fired = _firing(before)
+    return {
+        state.key: replace(resolved(state, at_us, Resolution.MERGED), merged_into=firing[root].key)
+        for state, root in ((firing[place], root) for place, root in into.items())
+        if state.key in fired and at_us >= state.last_run_us
+    }
+
+
+def _placed(state: FindingState) -> Finding:
+    """Return the finding with the verdict and the onset that it has kept."""
+    return replace(state.finding, verdict=state.verdict, onset_us=state.onset_us)
 
 
 def transition(before: FindingState | None, after: FindingState | None) -> Transition | None:
@@ -145,18 +197,27 @@ def transition(before: FindingState | None, after: FindingState | None) -> Trans
     if before.state is after.state:
         return None
     if after.state is State.RESOLVED:
-        return Transition.RESOLVED
+        return _ENDED.get(after.ended, Transition.RESOLVED)
     return Transition.REOPENED if after.reopened > before.reopened else Transition.FIRING
 
 
-def resolved(state: FindingState, at_us: int) -> FindingState:
-    """Return *state* as resolved at *at_us*: by quiet runs, or by somebody who accepts it."""
+_ENDED: Mapping[Resolution | None, Transition] = {
+    Resolution.MERGED: Transition.MERGED,
+    Resolution.GONE: Transition.GONE,
+}
+
+
+def resolved(
+    state: FindingState, at_us: int, ended: Resolution = Resolution.BETTER
+) -> FindingState:
+    """Return *state* as resolved at *at_us*."""
     return replace(
         state,
         state=State.RESOLVED,
         runs=0,
         quiet_runs=0,
         resolved_us=at_us,
+        ended=ended,
         version=state.version + 1,
     )
 
@@ -194,8 +255,24 @@ def _confirmed(
         finding=finding,
         firing_us=at_us if fires else None,
         resolved_us=None,
+        ended=None,
+        merged_into=None,
         version=before.version + fires,
+        fired=finding if fires else None,
     )
+
+
+def _while_pending(
+    before: FindingState, again: Finding | None, at_us: int, rules: StateRules
+) -> FindingState | None:
+    """Keep the place of what is pending over a run that did not find it, but not over several.
+
+    A change near the limit is found on most days, not on all.
+    """
+    if again is not None:
+        return _confirmed(before, again, at_us, rules)
+    quiet = replace(before, quiet_runs=before.quiet_runs + 1, last_run_us=at_us)
+    return None if quiet.quiet_runs >= rules.quiet_runs else quiet
 
 
 def _while_firing(

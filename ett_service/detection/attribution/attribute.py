@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -17,10 +17,12 @@ from ett_service.core.regressions.finding import (
     Finding,
     Metric,
     NearMarker,
+    Series,
     SideBySide,
     Subject,
     Suspect,
 )
+from ett_service.core.words import Category, Phase
 from ett_service.detection import ranks
 from ett_service.detection.attribution import location
 from ett_service.detection.attribution.dimensions import Cell, Shift, holds
@@ -61,6 +63,11 @@ _OTHER_LABELS = 0.2  #: weight of a marker whose labels name another value
 _NO_LABELS = 0.5
 _FARTHEST = 2.0  #: robust standard deviations from what is typical of the changed ones
 
+_LEAST_SHARE = 0.2  #: of a change of ETT%, to look for what goes with that part
+_OF_PHASES = frozenset({Metric.PHASE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS})
+_OF_FAILURES = frozenset({Category.RESTART_WAIT.value, Category.REPEATED_TRAINING.value})
+_PHASE_OF = {Category.RECOMPILE.value: Phase.PT2_COMPILE.value}
+
 Columns: TypeAlias = dict[str, list[Cell]]
 
 
@@ -70,7 +77,10 @@ def attribute(
     """Return what a finding of a project is associated with, in what was *observed* of it."""
     windows = Windows.of(finding)
     where = located(observed, finding, windows)
-    evidence = _evidence(conn, project_id, finding, observed, windows)
+    if finding.series.subject.metric is Metric.ETT_RATIO:
+        evidence = _of_parts(conn, project_id, finding, observed, where.phase_shares)
+    else:
+        evidence = _evidence(conn, project_id, finding, observed, windows)
     onset_us, cohort = finding.onset_us, finding.series.cohort
     return Attribution(
         phase_shares=where.phase_shares,
@@ -81,6 +91,7 @@ def attribute(
         within_points=where.within_points,
         mix_points=where.mix_points,
         side_by_side=evidence.side_by_side,
+        as_of_us=finding.after.to_us,
     )
 
 
@@ -101,6 +112,44 @@ def _evidence(
     rows = location.durations(observed, subject, windows)
     rows = location.thinned(location.of_cohort(observed, rows, cohort))
     return _of_durations(conn, project_id, rows, observed, finding)
+
+
+def _of_parts(
+    conn: Connection,
+    project_id: int,
+    finding: Finding,
+    observed: Observed,
+    shares: Mapping[str, float],
+) -> _Evidence:
+    """Return the evidence of the part of a change of ETT% that is the largest with suspects.
+
+    A suspect explains as much of ETT% as of that part.
+    """
+    windows, cohort = Windows.of(finding), finding.series.cohort
+    for category, share in sorted(shares.items(), key=lambda item: -item[1]):
+        if share < _LEAST_SHARE:
+            break
+        for subject in _subjects(category, observed):
+            part = replace(finding, series=Series(subject, cohort), ratio=1 / finding.ratio)
+            evidence = _evidence(conn, project_id, part, observed, windows)
+            if evidence.suspects:
+                suspects = tuple(
+                    replace(suspect, explains=suspect.explains * min(share, 1.0))
+                    for suspect in evidence.suspects
+                )
+                return replace(evidence, suspects=suspects)
+    return _Evidence()
+
+
+def _subjects(category: str, observed: Observed) -> list[Subject]:
+    """Return what a category's time is made of: a phase, checkpoints, or what failures cost."""
+    if category in _OF_FAILURES:
+        return [subject for subject in observed.failures if not subject.cause]
+    return [
+        subject
+        for subject in observed.durations
+        if subject.metric in _OF_PHASES and _PHASE_OF.get(category, category) == subject.phase
+    ]
 
 
 def _of_durations(

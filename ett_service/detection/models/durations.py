@@ -1,45 +1,32 @@
 """Durations: each attempt, checkpoint or recovery is a value; cohorts are compared by logarithms.
 
-A logarithm counts beside what the baseline expects of its cohort and stratum. The expectation is a
-median: of the cohort, then of the stratum over all cohorts, then of the stratum in the cohort, each
-shrunk to the coarser one by how few rows it has, as in a median polish (Tukey 1977). Residuals are
-cut at two robust standard deviations about the median of their day (Huber 1964), so that neither
-three in a hundred starts that take ten times as long nor the skew of durations say much.
+``detection.models.residuals`` says what a value tells of its cohort.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
+from ett_service.detection.models.form import Form
+from ett_service.detection.models.residuals import Residuals, mode_residuals, residuals
 from ett_service.detection.models.series_model import (
-    CUT,
     Z_80,
+    Z_95,
     Change,
     LevelModel,
     interval,
-    medians,
     shift,
 )
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, centred
-from ett_service.detection.ranks import MAD_TO_SIGMA
 from ett_service.detection.sample import Durations, Flags, Floats
 from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 
-Places = NDArray[np.intp]
-
 _TINY = 1e-12
 _MAX_LOG = 20.0  #: of a logarithm that is reported
-_PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
-_PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
-_LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
-_ZERO = 1e-4  #: what a duration of nothing counts as, in medians
 
 
 @dataclass(frozen=True)
@@ -49,15 +36,20 @@ class DurationModel(LevelModel):
     rows: Durations  #: of the window's days that count; days are the window's
     log: NDArray[np.float32]  #: residual of each row
     spread: Floats  #: by cohort, standard deviation of residuals
+    form: Form
+    modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
     def change(self, group: int, start: int, stop: int) -> Change:
         inside = self.groups.members[group][self.rows.cohort] > 0
         early = inside & (self.rows.day < start)
         late = inside & (self.rows.day >= start) & (self.rows.day < stop)
-        log_ratio = self._shift(group, early, late)
-        days = np.arange(self.window.days)
-        precision = self.panel.precision[group] * (days < stop)
-        low, high = interval(self.panel.level[group], precision, days >= start)
+        if self.form.has_modes:
+            log_ratio, low, high = self._shift_of_means(group, early, late)
+        else:
+            log_ratio = self._shift(group, early, late)
+            days = np.arange(self.window.days)
+            precision = self.panel.precision[group] * (days < stop)
+            low, high = interval(self.panel.level[group], precision, days >= start)
         ratio = float(np.exp(log_ratio))
         cost_us = self._cost_us_per_week(late, stop - start, ratio)
         held_us = self.window.held_us_per_week
@@ -81,18 +73,36 @@ class DurationModel(LevelModel):
         spread = np.maximum(total / np.maximum(members @ weight, _TINY), _TINY)
         enough = self.starts(options).enough[:, -1] & np.isfinite(self.error)
         level = np.where(enough, self.smallest_level(score), 0.0)
-        shift = uncut(level / spread) * spread
+        shift = self.form.shift_of(level / spread) * spread
         floor = np.log(options.effect_floor) + Z_80 * self.error
         log_factor = np.minimum(np.maximum(shift, floor), _MAX_LOG)
         return np.where(enough & (shift < _MAX_LOG), np.exp(log_factor), np.inf)
 
     def _shift(self, group: int, early: Flags, late: Flags) -> float:
         """Return the shift of logarithms, without the background and what was taken off."""
-        rows = self.rows
-        residual = self.log - self.removed[rows.cohort, rows.day]
-        residual = residual - self.panel.background[group, rows.day]
+        residual = self._residual(group)
         finite = np.isfinite(residual)
         return shift(residual[finite & early], residual[finite & late])
+
+    def _shift_of_means(self, group: int, early: Flags, late: Flags) -> tuple[float, float, float]:
+        """Return the logarithm of the ratio of means, and its lower and upper error.
+
+        Where there are modes no shift of all values is like the change of what is paid for.
+        """
+        residual = self._residual(group)
+        finite = np.isfinite(residual)
+        sides = [np.exp(np.minimum(residual[finite & side], _MAX_LOG)) for side in (late, early)]
+        if not all(len(side) for side in sides):
+            return 0.0, 0.0, 0.0
+        after, before = (float(np.mean(side)) for side in sides)
+        parts = (np.var(side) / (len(side) * np.mean(side) ** 2) for side in sides)
+        error = Z_95 * float(np.sqrt(sum(parts)))
+        return float(np.log(after / before)), -error, error
+
+    def _residual(self, group: int) -> Floats:
+        rows = self.rows
+        residual = self.log - self.removed[rows.cohort, rows.day]
+        return np.asarray(residual - self.panel.background[group, rows.day])
 
     def _side(self, rows: Flags, start: int, end: int) -> Side:
         us = self.rows.us[rows]
@@ -113,12 +123,17 @@ def duration_model(
     """Make the model of one subject of the window's sample."""
     counted = window.counted(subject, groups, memory)
     rows = counted_rows(window.sample.durations[subject], window, counted)
-    residual = residuals(rows, len(counted), rows.day < window.baseline)
-    return model_of(subject, window, groups, rows, residual)
+    early = rows.day < window.baseline
+    residual = residuals(rows, len(counted), early)
+    model = model_of(subject, window, groups, rows, residual)
+    of_modes = mode_residuals(rows, len(counted), early, residual)
+    if of_modes is None:
+        return model
+    return replace(model, modes=model_of(subject, window, groups, rows, of_modes))
 
 
 def model_of(
-    subject: Subject, window: Window, groups: Groups, rows: Durations, residual: "Residuals"
+    subject: Subject, window: Window, groups: Groups, rows: Durations, residual: Residuals
 ) -> DurationModel:
     """Make the model of rows of the window, with their residuals."""
     shape = (len(residual.spread), window.days)
@@ -126,7 +141,9 @@ def model_of(
     none = np.zeros(0, dtype=np.int32)
     rows = replace(rows, stratum=none, unit=none)  # many subjects are held at once
     log, spread = residual.log.astype(np.float32), residual.spread
-    return DurationModel(subject, groups, window, cells, np.zeros(shape), rows, log, spread)
+    return DurationModel(
+        subject, groups, window, cells, np.zeros(shape), rows, log, spread, residual.form
+    )
 
 
 def counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
@@ -137,7 +154,7 @@ def counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
     return replace(chosen, day=window.place[chosen.day].astype(np.int32))
 
 
-def _cells(rows: Durations, residual: "Residuals", window: Window, cohorts: int) -> Cells:
+def _cells(rows: Durations, residual: Residuals, window: Window, cohorts: int) -> Cells:
     """Sum the rows by cohort and day."""
     shape = (cohorts, window.days)
     finite = np.flatnonzero(np.isfinite(residual.cut))
@@ -155,160 +172,6 @@ def _cells(rows: Durations, residual: "Residuals", window: Window, cohorts: int)
             variance=np.nan_to_num(residual.cut_spread) ** 2,
             baseline=window.baseline,
             weekday=window.weekday,
+            skewness=residual.skewness,
         )
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """One row a duration; logarithms."""
-
-    log: Floats  #: the residual
-    cut: Floats  #: the same, cut at the tails
-    weight: Floats  #: less than 1 where a job has many correlated rows
-    spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
-    cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
-
-
-Expectation: TypeAlias = Callable[[Floats, Durations, int, Flags, Floats], tuple[Floats, Floats]]
-"""Of logarithms, their rows, the number of cohorts, which rows are baseline, and the part of a job
-that each is: the expectation of each row, and how many values were fitted for each cohort."""
-
-
-def residuals(
-    rows: Durations, cohorts: int, baseline: Flags, expectation: Expectation | None = None
-) -> Residuals:
-    """Compare *rows* with those of the *baseline*; cohorts without any have NaN.
-
-    Without an *expectation* it is the one that the module describes.
-    """
-    log = logarithms(rows.us)
-    cohort = rows.cohort.astype(np.intp)
-    unit, size = _jobs(rows, baseline)
-    jobs = baseline / size[unit]
-    expected, fitted = (expectation or _expected)(log, rows, cohorts, baseline, jobs)
-    log = log - expected
-    of_day = _day_median(log, rows.day.astype(np.intp))
-    own = log - of_day
-    spread = _spreads(own[baseline], cohort[baseline], cohorts)
-    limit = CUT * spread[cohort]
-    cut = np.clip(own, -limit, limit)
-    inflation = _inflation(cohort, jobs, fitted)
-    weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
-    cut_spread = _cut_spread(cut, cohort, spread, baseline)
-    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation)
-
-
-def uncut(level: Floats) -> Floats:
-    """Return the shift of normal values that moves the mean of cut ones by *level*.
-
-    Both are in standard deviations; no shift moves it by ``CUT`` or more.
-    """
-    shift = np.linspace(0.0, 4 * CUT, 200)
-    low, high = -CUT - shift, CUT - shift
-    density = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / np.sqrt(2 * np.pi)
-    inside = shift * (ndtr(high) - ndtr(low)) + density
-    moved = inside + CUT * (ndtr(-high) - ndtr(low))
-    return np.asarray(np.interp(level, moved, shift, right=np.inf))
-
-
-def logarithms(us: NDArray[np.int64]) -> Floats:
-    """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
-    positive = us[us > 0]
-    zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0
-    return np.log(np.where(us > 0, us, zero))
-
-
-def _day_median(log: Floats, day: Places) -> Floats:
-    """Return the median of each row's day, over all cohorts, shrunk to 0 by how few rows it has.
-
-    What is usual for a day is no tail of it.
-    """
-    finite = ~np.isnan(log)
-    days = int(day.max(initial=-1)) + 1
-    count = np.bincount(day[finite], minlength=days)
-    median = np.nan_to_num(medians(log[finite], day[finite], days)) * count / (count + _PRIOR_JOBS)
-    return np.asarray(median[day])
-
-
-def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
-    """Return each row's job, in or after the baseline, and how many rows each of these has."""
-    _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
-    return unit, np.bincount(unit).astype(np.float64)
-
-
-def _expected(
-    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
-) -> tuple[Floats, Floats]:
-    """Return the expectation of each row, and how many values were fitted for each cohort."""
-    cohort = rows.cohort.astype(np.intp)
-    expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
-    fitted = np.ones(cohorts)
-    strata = int(rows.stratum.max(initial=0)) + 1
-    if strata > 1:
-        stratum = rows.stratum.astype(np.intp)
-        expected = expected + _shrunk_median(log - expected, stratum, strata, baseline, jobs)[0]
-        both = cohort * strata + stratum
-        more, shrinkage = _shrunk_median(log - expected, both, cohorts * strata, baseline, jobs)
-        expected = expected + more
-        fitted = fitted + shrinkage.reshape(cohorts, strata).sum(axis=1)
-    return expected, fitted
-
-
-def _shrunk_median(
-    log: Floats, group: Places, size: int, baseline: Flags, jobs: Floats
-) -> tuple[Floats, Floats]:
-    """Return the median of each row's group, shrunk to 0 by how few jobs it has, and how far."""
-    used = baseline & ~np.isnan(log)
-    count = np.bincount(group[used], jobs[used], minlength=size)
-    shrinkage = count / (count + _PRIOR_JOBS)
-    median = np.nan_to_num(medians(log[used], group[used], size))
-    return (median * shrinkage)[group], shrinkage
-
-
-def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
-    """Return by how much future values spread more than fitted ones, by cohort.
-
-    It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
-    """
-    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
-    return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
-
-
-def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
-    """Return robust standard deviations by cohort, shrunk to that of all rows."""
-    if not len(log):
-        return np.full(cohorts, np.nan)
-    deviation = np.abs(log)
-    pooled = MAD_TO_SIGMA * float(np.median(deviation))
-    count = np.bincount(cohort, minlength=cohorts)
-    own = MAD_TO_SIGMA * np.nan_to_num(medians(deviation, cohort, cohorts))
-    square = (count * own**2 + _PRIOR_SPREAD * pooled**2) / (count + _PRIOR_SPREAD)
-    return np.where(count > 0, np.maximum(np.sqrt(square), _LEAST_SPREAD), np.nan)
-
-
-def _cut_spread(cut: Floats, cohort: Places, spread: Floats, baseline: Flags) -> Floats:
-    """Return the standard deviation of cut residuals; their shape is that of all cohorts."""
-    if not baseline.any():
-        return spread
-    relative = cut[baseline] / spread[cohort[baseline]]
-    return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
-
-
-def _weights(inflated: Floats, baseline: Flags, unit: Places, size: Floats, cut: Floats) -> Floats:
-    """Return the weight of a row beside ``k - 1`` of the same job and window.
-
-    It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation
-    within jobs of the baseline. Fitting removes what jobs have in common, hence *inflated* values.
-    """
-    used = baseline & ~np.isnan(cut)
-    total = np.bincount(unit[used], inflated[used], minlength=len(size))
-    common = np.bincount(unit[used], inflated[used] ** 2, minlength=len(size))
-    square = np.bincount(unit[used], cut[used] ** 2, minlength=len(size))
-    count = np.bincount(unit[used], minlength=len(size))
-    pairs = int((count * (count - 1)).sum())
-    if not pairs or not square.sum():
-        return np.ones(len(cut))
-    covariance = float((total**2 - common).sum()) / pairs
-    rho = min(max(covariance / (float(square.sum()) / int(used.sum())), 0.0), 1.0)
-    return np.asarray(1.0 / (1.0 + (size - 1) * rho))[unit]

@@ -11,7 +11,8 @@ import numpy as np
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.series_model import CUT, Change, LevelModel, interval, medians
+from ett_service.detection.models.form import CUT
+from ett_service.detection.models.series_model import Change, LevelModel, interval, medians
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Fewest, centred, ratio
 from ett_service.detection.ranks import MAD_TO_SIGMA

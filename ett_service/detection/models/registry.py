@@ -37,6 +37,4 @@ METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(
         Metric.ETT_RATIO: ObservedMetric(ett_model, prior=0.15, in_bursts=True),
     }
 )
-"""Every metric; those whose changes may explain others come first."""
-
-PRECEDENCE = tuple(METRICS)
+"""Every metric."""

@@ -33,9 +33,7 @@ from ett_service.detection.window import Groups, Window
 Z_80 = 0.8416
 """Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""
 
-CUT = 2.0  #: standard deviations at which a residual is cut
-
-_Z_95 = 1.959964
+Z_95 = 1.959964
 _DRAWS = 400  #: of the bootstrap
 _MOST_VALUES = 200  #: a longer side is represented by so many of its quantiles
 _INTERVAL = (2.5, 97.5)  #: percentiles of a 95 % interval
@@ -184,12 +182,8 @@ class LevelModel:
     @cached_property
     def error(self) -> Floats:
         """Standard error of the change of each group's level, if it fills the recent window."""
-        early = self.window.baseline
-        precision = self.panel.precision
-        before, after = precision[:, :early].sum(axis=1), precision[:, early:].sum(axis=1)
-        both = np.divide(after * before, after + before, out=np.zeros_like(after), where=after > 0)
-        infinite = np.full_like(both, np.inf)
-        return np.asarray(np.divide(1.0, np.sqrt(both), out=infinite, where=both > 0))
+        late = np.arange(self.days)[None, :] >= self.window.baseline
+        return self.panel.error(late, ~late)[:, 0]
 
     def smallest_level(self, score: Floats) -> Floats:
         """Return the change of each group's level that reaches a score, if it fills the window."""
@@ -217,19 +211,14 @@ class LevelModel:
 
 
 def _contrast(panel: Panel, group: int, late: Flags, early: Flags) -> Contrast:
-    (after, after_precision), (before, before_precision) = (
-        _weighted_mean(panel.level[group, days], panel.precision[group, days])
-        for days in (late, early)
-    )
-    if not after_precision or not before_precision:
+    error = float(panel.of(group).error(late[None, :], early[None, :])[0, 0])
+    if not np.isfinite(error):
         return Contrast(0.0, 0.0)
-    raw = (after - before) / np.sqrt(1 / after_precision + 1 / before_precision)
-    return Contrast(float(as_normal(raw, panel.freedom[group])), after - before)
-
-
-def _weighted_mean(level: Floats, precision: Floats) -> tuple[float, float]:
-    whole = float(precision.sum())
-    return (float(level @ precision) / whole if whole else 0.0), whole
+    after, before = (
+        _mean(panel.level[group, days], panel.precision[group, days]) for days in (late, early)
+    )
+    score = as_normal(np.array((after - before) / error), panel.freedom[group])
+    return Contrast(float(score), after - before)
 
 
 def shift(before: Floats, after: Floats) -> float:
@@ -258,7 +247,7 @@ def interval(level: Floats, precision: Floats, late: Flags) -> tuple[float, floa
     error = np.sqrt(sum(1 / max(float(precision[days].sum()), 1e-12) for days in (late, ~late)))
     middle = _mean(level[late], precision[late]) - _mean(level[~late], precision[~late])
     low, high = np.percentile(drawn - middle, _INTERVAL)
-    return min(float(low), -_Z_95 * float(error)), max(float(high), _Z_95 * float(error))
+    return min(float(low), -Z_95 * float(error)), max(float(high), Z_95 * float(error))
 
 
 def _resampled(level: Floats, precision: Floats) -> Floats:

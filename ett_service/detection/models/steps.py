@@ -17,10 +17,9 @@ from ett_service.core.regressions.finding import Subject
 from ett_service.detection.models.durations import (
     DurationModel,
     counted_rows,
-    logarithms,
     model_of,
-    residuals,
 )
+from ett_service.detection.models.residuals import logarithms, residuals
 from ett_service.detection.models.series_model import medians
 from ett_service.detection.options import Memory
 from ett_service.detection.sample import Durations, Flags, Floats, Ints

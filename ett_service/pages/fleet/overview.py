@@ -62,7 +62,12 @@ class Questions:
             markers=Question("/v1/markers", {**marked, "limit": _MOST_MARKERS}),
             regressions=Question(
                 "/v1/regressions",
-                {**marked, "state": ("firing", "resolved"), "sort": "-gpu_hours_per_week"},
+                {
+                    **marked,
+                    "state": ("firing", "resolved"),
+                    "without_noise": "true",
+                    "sort": "-gpu_hours_per_week",
+                },
             ),
         )
 

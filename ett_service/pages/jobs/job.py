@@ -39,7 +39,8 @@ async def show_job(
     lists = {name: Question(f"{path}/{name}", scope) for name in _LISTS}
     answer = await ask(question)
     # The attempts are in the answer about the job already.
-    asked = [name for name in _LISTS if name != "attempts"]
+    gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
+    asked = [name for name in _LISTS if name not in gone]
     answers = await ask.all(*(lists[name] for name in asked))
     gathered = Gathered(answer, question, lists, dict(zip(asked, answers, strict=True)), project)
     # Drawing takes tens of milliseconds, in which the loop would take no request.
@@ -58,7 +59,7 @@ class Gathered:
 
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
-    job, answers, questions = gathered.job, gathered.answers, gathered.questions
+    job, answers = gathered.job, gathered.answers
     losses = reasons.losses(job, answers["checkpoint-advice"])
     return page(
         request,
@@ -67,15 +68,22 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         job=job,
         sentence=reasons.sentence(job, losses),
         facts=reasons.facts(job),
-        gantt=life.gantt_panel(
-            job, answers["ledger"], answers["checkpoints"], questions["ledger"], gathered.project
-        ),
+        gantt=_gantt(gathered),
         bar=reasons.ledger_panel(job, gathered.question),
         reasons=losses,
         panels=_panels(gathered),
         live=_live(job, gathered.project),
-        more=_more(job["job"], gathered.project),
+        more=[] if job["pruned_at"] else _more(job["job"], gathered.project),
         grafana=_dashboard(request, job, gathered.project or session.key.project),
+    )
+
+
+def _gantt(gathered: Gathered) -> Panel:
+    job, answers, question = gathered.job, gathered.answers, gathered.questions["ledger"]
+    if job["pruned_at"]:
+        return life.pruned_panel(job, question)
+    return life.gantt_panel(
+        job, answers["ledger"], answers["checkpoints"], question, gathered.project
     )
 
 

@@ -66,6 +66,19 @@ def gantt_panel(
     )
 
 
+def pruned_panel(job: Answer, question: Question) -> Panel:
+    """Say what is gone of a job whose record was pruned, in place of its life."""
+    day = moment(job["pruned_at"])
+    gone = f"Its events and segments were pruned on {day} UTC, so its life cannot be drawn."
+    return Panel(
+        "life",
+        "Life of the job",
+        before=(gone, "All numbers on this page are what they were: they are kept."),
+        question=question,
+        is_wide=True,
+    )
+
+
 def _left_out(segments: int) -> tuple[str, ...]:
     if segments <= _MOST_SEGMENTS:
         return ()

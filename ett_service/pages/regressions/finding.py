@@ -83,15 +83,27 @@ async def show_finding(
 def _facts(finding: Answer) -> list[Fact]:
     before, after = finding["before"], finding["after"]
     unit = finding["unit"]
+    by = f"by {moment(after['to'])}"
     bounds = finding["interval"]
     between = f"{bounds['low']:.2f} to {bounds['high']:.2f}" if bounds else "-"
     return [
         Fact("before", value(unit, before["median"]), _sample(before)),
-        Fact("after", value(unit, after["median"]), _sample(after)),
-        Fact("factor", factor(finding["ratio"]), f"interval {between}"),
+        Fact("after", value(unit, after["median"]), f"{_sample(after)}, {by}"),
+        Fact("factor", factor(finding["ratio"]), f"interval {between}, {by}"),
+        *_fired(finding),
         Fact("onset", moment(finding["onset_at"]), "UTC, estimated"),
         Fact("severity", finding["severity"] or "-", finding["verdict"].replace("_", " ")),
     ]
+
+
+def _fired(finding: Answer) -> list[Fact]:
+    """Return what it was when it fired: the other numbers are of the last day."""
+    fired = finding["fired"]
+    if fired is None:
+        return []
+    level = value(finding["unit"], fired["after"]["median"])
+    note = f"{factor(fired['ratio'])}, costs {cost(fired['impact'])}"
+    return [Fact(f"when it fired, {moment(fired['at'])}", level, note)]
 
 
 def _sample(side: Answer) -> str:
@@ -231,8 +243,8 @@ def _contributions(finding: Answer) -> Panel | None:
     note = (
         (
             (
-                f"Of the change of ETT%, {points(within / 100)} is within cohorts and "
-                f"{points(mix / 100)} is mix."
+                f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
+                f"and {points(mix / 100)} by mix."
             ),
         )
         if within is not None and mix is not None
@@ -286,8 +298,12 @@ def _suspects(finding: Answer) -> Panel:
         "Suspects",
         before=() if rows else ("Nothing changed near the onset that was recorded.",),
         table=table("what|evidence|seen in|since (UTC)", rows),
-        after=("What goes with a change need not be its cause.",),
+        after=("What goes with a change need not be its cause.", *_as_of(attribution)),
     )
+
+
+def _as_of(attribution: Answer) -> tuple[str, ...]:
+    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
 
 
 def _examples(finding: Answer) -> Panel | None:
@@ -313,6 +329,7 @@ def _certainty(finding: Answer) -> Panel:
             f"{gate['value']:.4g}",
             f"{gate['limit']:.4g}",
             "yes" if gate["passed"] else "no",
+            moment(gate["as_of"]),
         )
         for gate in finding["gates"]
         if gate["value"] is not None
@@ -328,7 +345,7 @@ def _certainty(finding: Answer) -> Panel:
         "certainty",
         "How certain it is",
         before=before,
-        table=table("gate|#value|#limit|passed", rows),
+        table=table("gate|#value|#limit|passed|by (UTC)", rows),
     )
 
 
@@ -375,6 +392,8 @@ def _body(act: str, form: Mapping[str, str], now_us: int) -> dict[str, Any]:
     body: dict[str, Any] = {"why": why} if why or act != "acknowledge" else {}
     if act == "triage":
         body["verdict"] = form.get("verdict", "")
+        if onset := form.get("onset"):
+            body["onset"] = f"{onset}T00:00:00Z"
     if act == "mute":
         days = int(form.get("days", "")) if form.get("days", "").isdecimal() else 0
         body["until"] = rfc3339(now_us + days * DAY_US)

@@ -5,11 +5,11 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import amount, cohort, factor, level_change, subject
+from ett_service.charts.units import amount, cohort, cost, count, factor, level_change, subject
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import regression_page
-from ett_service.pages.panel import Cell, table
+from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -17,7 +17,7 @@ from ett_service.pages.window import moment
 ROUTER = router()
 
 _STATES = ("pending", "firing", "resolved")
-_VERDICTS = ("regression", "improvement", "mix", "attribute_change")
+_VERDICTS = ("regression", "improvement", "incident", "relabelling", "mix", "small")
 _FILTERS = ("state", "verdict", "phase", "where", "project")
 _SORTS = ("-onset_at", "-gpu_hours_per_week", "-ratio", "-last_run_at")
 _PAGE = 50
@@ -31,7 +31,11 @@ async def show_regressions(request: Request, session: SignedIn, ask: Asking) -> 
     sort = given.get("sort") or _SORTS[0]
     query = {**filters, "sort": sort, "limit": _PAGE, "cursor": given.get("cursor")}
     question = Question("/v1/regressions", query)
-    answer = await ask(question)
+    by_cause = Question(
+        "/v1/regressions/causes",
+        {name: filters[name] for name in ("where", "project") if name in filters},
+    )
+    answer, causes = await ask.all(question, by_cause)
     more = answer["next_cursor"]
     kept = {**filters, "sort": sort}
     return page(
@@ -49,9 +53,56 @@ async def show_regressions(request: Request, session: SignedIn, ask: Asking) -> 
             [_row(finding) for finding in answer["regressions"]],
         ),
         following=f"/regressions?{urlencode({**kept, 'cursor': more}, doseq=True)}" if more else "",
+        causes=_causes(causes, by_cause),
+        small=_small(answer["small"]),
         question=question,
         grafana=dashboard(request, "ett-regressions"),
     )
+
+
+def _small(findings: int) -> str:
+    return f"{count(findings)} more cost less than the floor." if findings else ""
+
+
+def _causes(answer: Answer, question: Question) -> Panel | None:
+    """List what fires by its cause, with one total cost for each."""
+    if not answer["causes"]:
+        return None
+    total = cost({**answer["total"], "ett_points": None})
+    return Panel(
+        "causes",
+        "By cause",
+        table=table(
+            "cause|what|#cohorts|#GPU-hours a week|since (UTC)|findings",
+            [_cause_row(cause) for cause in answer["causes"]],
+        ),
+        after=(f"All together cost {total}: what is part of another counts once.",),
+        question=question,
+        is_table_open=True,
+    )
+
+
+def _cause_row(cause: Answer) -> tuple[Cell | str, ...]:
+    named = f"{cause['dimension']} {cause['value']}" if cause["dimension"] else "unknown"
+    first, more = cause["findings"][0], len(cause["findings"]) - 1
+    return (
+        named,
+        subject(cause),
+        count(len(cause["cohorts"])),
+        amount(cause["cost"]["gpu_hours_per_week"]),
+        moment(cause["onset_at"]),
+        Cell(
+            f"the costliest, and {count(more)} more" if more else "explain",
+            href=regression_page(first, cause["project"]),
+        ),
+    )
+
+
+def _state(finding: Answer) -> str:
+    remarks = [remark for remark in (finding["ended"],) if remark in ("gone", "merged")]
+    if finding["muted_until"]:
+        remarks.append("muted")
+    return f"{finding['state']} ({', '.join(remarks)})" if remarks else str(finding["state"])
 
 
 def _row(finding: Answer) -> tuple[Cell | str, ...]:
@@ -59,7 +110,7 @@ def _row(finding: Answer) -> tuple[Cell | str, ...]:
         Cell(subject(finding), href=regression_page(finding["id"], finding["project"])),
         cohort(finding["cohort"]),
         finding["verdict"].replace("_", " "),
-        finding["state"] + (" (muted)" if finding["muted_until"] else ""),
+        _state(finding),
         level_change(finding),
         factor(finding["ratio"]),
         amount(finding["impact"]["gpu_hours_per_week"]),

@@ -20,6 +20,7 @@ class StorageUnavailable(EttError):
     """The database is unavailable; the outcome of a pending commit is unknown."""
 
     hint = "Try again. If it persists, check that the database runs and has free disk space."
+    is_outage = True  #: a log has one line a minute of it, see ``ett_service.logs``
 
 
 class StoreInUse(EttError):

@@ -70,6 +70,9 @@ class PostgresqlStore:
         with translated(), self._snapshots.connect() as conn:
             yield conn
 
+    def require_room(self) -> None:
+        """Take facts: the server says when its disk is full."""
+
     def close(self) -> None:
         """Finish what was submitted, then let go of the connections."""
         self._closed = True

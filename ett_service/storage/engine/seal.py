@@ -65,7 +65,7 @@ class Keyring:
         Raises:
             NoSecretKey: There is none to seal with.
         """
-        return self._keys.encrypt(text.encode()).decode()
+        return self._every.encrypt(text.encode()).decode()
 
     def unseal(self, sealed: str) -> str:
         """Return what was sealed.
@@ -75,24 +75,49 @@ class Keyring:
             NoSecretKey: There is none.
         """
         try:
-            return self._keys.decrypt(sealed).decode()
+            return self._every.decrypt(sealed).decode()
         except InvalidToken:
             raise CannotUnseal(
                 "The secrets of a receiver were encrypted with another key."
             ) from None
 
+    def is_newest(self, sealed: str) -> bool:
+        """Tell whether it was sealed with the key that seals now.
+
+        Raises:
+            NoSecretKey: There is none.
+        """
+        try:
+            self._keys[0].decrypt(sealed)
+        except InvalidToken:
+            return False
+        return True
+
+    @property
+    def _every(self) -> MultiFernet:
+        return MultiFernet(self._keys)
+
     @cached_property
-    def _keys(self) -> MultiFernet:
+    def _keys(self) -> list[Fernet]:
         named = [part.strip() for part in self._secret_key.split(",") if part.strip()]
         if any(len(part) < FEWEST_CHARACTERS for part in named):
             raise NoSecretKey(f"`secret_key` has under {FEWEST_CHARACTERS} characters.")
-        if named:
-            return MultiFernet([Fernet(_derived(part, self._purpose)) for part in named])
-        if not self._database_url.startswith("sqlite:"):
+        keys = [Fernet(_derived(part, self._purpose)) for part in named]
+        file = self._file
+        if not named and file is None:
             raise NoSecretKey("Secrets of receivers need the setting `secret_key`.")
-        key = _of_file(key_file(sqlite.path_of(migrate.address(self._database_url))))
-        own = key if self._purpose == SECRETS else _derived(key.decode(), self._purpose)
-        return MultiFernet([Fernet(own)])
+        if file is not None and (not named or file.exists()):
+            key = _of_file(file)
+            own = key if self._purpose == SECRETS else _derived(key.decode(), self._purpose)
+            keys.append(Fernet(own))
+        return keys
+
+    @property
+    def _file(self) -> Path | None:
+        """The key file of an embedded database, which decrypts beside a key of the settings."""
+        if not self._database_url.startswith("sqlite:"):
+            return None
+        return key_file(sqlite.path_of(migrate.address(self._database_url)))
 
 
 def key_file(database: Path) -> Path:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
+from typing_extensions import override
 
 from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, translate, translated
 
@@ -41,6 +42,9 @@ _READER = (*_EVERY_CONNECTION, "PRAGMA wal_autocheckpoint = 0", "PRAGMA query_on
 _GROUP = 128
 _READERS = 48
 
+_RESERVE = 1 << 20
+"""Bytes beside the file that are given up to open it on a full disk."""
+
 
 def path_of(address: URL) -> Path:
     """Return the file that *address* names."""
@@ -58,7 +62,12 @@ def sole_writer(path: Path) -> Iterator[None]:
 
 
 def writing_engine(path: Path) -> Engine:
-    """Return an engine with one connection, whose transactions begin as writers."""
+    """Return an engine with one connection, whose transactions begin as writers.
+
+    A new file is its owner's alone, and so are the log and the index that SQLite puts beside it.
+    """
+    with suppress(OSError):  # SQLite says what is wrong with the place
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     return _engine(path, _WRITER, "BEGIN IMMEDIATE", poolclass=StaticPool)
 
 
@@ -69,6 +78,8 @@ class SqliteReaders:
 
     def __init__(self, path: Path) -> None:
         self.url = f"sqlite:///{path}"
+        self._path = path
+        self._file = _identity(path)
         self._readers = _engine(
             path, _READER, "BEGIN", pool_size=_READERS, max_overflow=0, pool_timeout=10
         )
@@ -76,8 +87,17 @@ class SqliteReaders:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection that cannot write and sees one state throughout."""
+        self._require_file()
         with translated(), self._readers.connect() as conn:
             yield conn
+
+    def require_room(self) -> None:
+        """Take any amount of facts: nothing is written here."""
+
+    def _require_file(self) -> None:
+        """Refuse to work on a file that nobody can find any more: what it takes would be lost."""
+        if _identity(self._path) != self._file:
+            raise StorageUnavailable(f"{self._path} was deleted or replaced. Restart the service.")
 
     def close(self) -> None:
         """Let go of every connection."""
@@ -125,12 +145,12 @@ class SqliteStore(SqliteReaders):
     store's own thread commits for all others.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, least_free: int = 0) -> None:
         super().__init__(path)
+        self._least_free = least_free
         self._lock_file = _lock(path)
         try:
-            with translated():
-                self._writer = writing_engine(path).connect()
+            self._writer = _writer_with_reserve(path)
         except BaseException:  # raised again: nobody else could unlock the file
             os.close(self._lock_file)
             raise
@@ -161,6 +181,27 @@ class SqliteStore(SqliteReaders):
         self._submitted.put(True)
         return task.future
 
+    @override
+    def require_room(self) -> None:
+        """Refuse new facts while little of the disk is free: what is left is for everything else.
+
+        Raises:
+            StorageUnavailable: There is less than the least, or the disk takes no writes.
+        """
+        try:
+            disk = os.statvfs(self._path.parent)
+        except OSError as error:
+            raise StorageUnavailable(f"The disk of the database: {error.strerror}.") from error
+        if disk.f_flag & os.ST_RDONLY:
+            raise StorageUnavailable("The disk of the database is read-only.")
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._least_free:
+            raise StorageUnavailable(
+                f"The disk of the database has {free >> 20} MiB free, of at least "
+                f"{self._least_free >> 20}."
+            )
+
+    @override
     def close(self) -> None:
         """Finish what was submitted, then let go of the connections and the lock."""
         with self._queueing:
@@ -208,11 +249,13 @@ class SqliteStore(SqliteReaders):
 
     def _commit(self, group: list[_Task[Any]]) -> None:
         try:
+            self._require_file()
             with self._writer.begin():
                 if len(group) == 1:
                     group[0].run(self._writer)
                 else:
                     self._run_apart(group)
+            self._require_file()
         except Exception as error:  # noqa: BLE001 - the callers get it
             for task in group:
                 task.fail(error)
@@ -232,6 +275,58 @@ class SqliteStore(SqliteReaders):
             if not connection.in_transaction:
                 # A full disk, among others, makes SQLite roll back by itself, all of the group.
                 raise StorageUnavailable("The database aborted the transaction.")
+
+
+def _writer_with_reserve(path: Path) -> Connection:
+    """Open the writing connection, on a disk that is full, too.
+
+    Its log and index need room even to be read, so some is kept for the next opening.
+    """
+    reserve = path.with_name(path.name + ".reserve")
+    try:
+        writer = _writer(path)
+    except StorageUnavailable:
+        if not reserve.exists():
+            raise
+        reserve.unlink()
+        return _writer(path)
+    _keep(reserve)
+    return writer
+
+
+def _writer(path: Path) -> Connection:
+    engine = writing_engine(path)
+    with translated():
+        writer = engine.connect()
+        try:
+            with writer.begin():  # takes the lock of writers, for which SQLite makes its files
+                pass
+        except BaseException:  # raised again: nobody else could close it
+            writer.close()
+            engine.dispose()
+            raise
+        return writer
+
+
+def _keep(reserve: Path) -> None:
+    if reserve.exists():
+        return
+    file = os.open(reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(file, 0, _RESERVE)
+    except OSError:  # there is no room to keep
+        reserve.unlink()
+    finally:
+        os.close(file)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from any other that is put in its place."""
+    try:
+        file = path.stat()
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino
 
 
 def _lock(path: Path) -> int:

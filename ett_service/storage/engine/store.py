@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import URL, Connection
 
@@ -41,9 +41,14 @@ class Store(Readable, Protocol):
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:
         """Do the same without waiting."""
 
+    def require_room(self) -> None:
+        """Raise ``StorageUnavailable`` where the disk has no room for more facts."""
 
-def open_store(url: str) -> Store:
+
+def open_store(url: str, least_free: int = 0) -> Store:
     """Open the store at *url* for reading and writing.
+
+    While less than *least_free* bytes are free beside a SQLite file, it has no room for more facts.
 
     Raises ``WrongStore`` if there is none or its schema is not the current one, ``StoreInUse`` if
     another process writes the file, ``StorageUnavailable`` if the server does not answer.
@@ -51,7 +56,7 @@ def open_store(url: str) -> Store:
     address = migrate.address(url)
     store: Store
     if address.get_backend_name() == "sqlite":
-        store = sqlite.SqliteStore(_existing(address))
+        store = sqlite.SqliteStore(_existing(address), least_free)
     else:
         store = postgresql.PostgresqlStore(address)
     return _checked(store)
@@ -83,3 +88,12 @@ def _existing(address: URL) -> Path:
     if not path.exists():
         raise WrongStore(f"There is no database at {path}.", "Run: ett migrate")
     return path
+
+
+def interrupt(conn: Connection) -> None:
+    """End the statement that another thread runs on *conn*, if any, by ``StorageUnavailable``."""
+    connection: Any = conn.connection.driver_connection
+    if conn.dialect.name == "sqlite":
+        connection.interrupt()
+    else:
+        connection.cancel_safe(timeout=2.0)

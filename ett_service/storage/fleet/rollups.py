@@ -167,6 +167,24 @@ def distributions(
     return {place: builder.totals() for place, builder in places.items()}
 
 
+def places(
+    conn: Connection,
+    cohort_filter: CohortFilter,
+    window: Span,
+    group_by: Sequence[str],
+    step: int | None,
+    *,
+    most: int,
+) -> int:
+    """Count the places of :func:`totals`, up to *most* of them; those without time count, too."""
+    query = _Query(cohort_filter, window, group_by, step)
+    found: set[tuple[Any, ...]] = set()
+    for piece in _pieces(window, step):
+        statement = _grouped(piece.sums, query.shape, [], []).limit(most)
+        found.update(map(tuple, conn.execute(statement, _instants(piece, query))))
+    return min(most, len(found))
+
+
 def _add_sums(
     conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
 ) -> None:

@@ -1,4 +1,4 @@
-"""All jobs, batch by batch, and how far a recomputation has come."""
+"""All jobs that have their record, batch by batch, and how far a recomputation has come."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -58,6 +58,7 @@ _NEXT = (
         job_ledger,
         (job_ledger.c.project_id == job.c.project_id) & (job_ledger.c.job == job.c.job),
     )
+    .where(job.c.pruned_us.is_(None))
     .order_by(job.c.project_id, job.c.job)
     .limit(bindparam("most"))
 )
@@ -66,7 +67,7 @@ _LATER_PROJECTS = job.c.project_id > bindparam("of_project")
 
 _LOCK = (
     select(job.c.job)
-    .where(*of_jobs(job))
+    .where(*of_jobs(job), job.c.pruned_us.is_(None))
     .order_by(job.c.project_id, job.c.job)
     .with_for_update(key_share=True)
 )
@@ -114,12 +115,17 @@ def _cut(job_counts: list[tuple[JobKey, int]]) -> Iterator[tuple[JobBatch, int]]
 
 
 def count(conn: Connection) -> int:
-    """Return how many jobs there are."""
-    return conn.scalar(select(func.count()).select_from(job)) or 0
+    """Return how many jobs can be folded anew."""
+    return conn.scalar(select(func.count()).where(job.c.pruned_us.is_(None))) or 0
+
+
+def pruned(conn: Connection) -> int:
+    """Return how many jobs are left out, because their record was pruned."""
+    return conn.scalar(select(func.count()).where(job.c.pruned_us.is_not(None))) or 0
 
 
 def lock(conn: Connection, batch: JobBatch) -> JobBatch:
-    """Lock the jobs until the transaction ends, and return those that are still there."""
+    """Lock the jobs until the transaction ends, and return those that are still whole."""
     return batch._replace(jobs=list(conn.scalars(_LOCK, batch.parameters())))
 
 

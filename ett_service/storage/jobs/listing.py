@@ -135,16 +135,44 @@ def training_us(
     return {name: (int(lost), int(whole)) for name, lost, whole in rows}
 
 
+_ROWS_AT_ONCE = 256
+
+
 def event_bodies(
-    conn: Connection, project_id: int, job: str, *, limit: int, after: tuple[int, str] | None
+    conn: Connection,
+    project_id: int,
+    job: str,
+    *,
+    limit: int,
+    after: tuple[int, str] | None,
+    most_bytes: int,
+) -> tuple[Sequence[EventRow], bool]:
+    """Read ``(id, type, at_us, received_us, body)`` of a job's events, the earliest first.
+
+    It stops at *limit* events, and before the bodies pass *most_bytes*, but never before the first.
+    Returned, too, is whether there are more.
+    """
+    rows: list[EventRow] = []
+    size = 0
+    while piece := _event_piece(conn, project_id, job, after):
+        for row in piece:
+            size += len(row.body)
+            if len(rows) == limit or (rows and size > most_bytes):
+                return rows, True
+            rows.append(row)
+        after = (piece[-1].at_us, piece[-1].id)
+    return rows, False
+
+
+def _event_piece(
+    conn: Connection, project_id: int, job: str, after: tuple[int, str] | None
 ) -> Sequence[EventRow]:
-    """Read ``(id, type, at_us, received_us, body)`` of a job's events, the earliest first."""
     keys = (event.c.at_us, event.c.id)
     statement = (
         select(event.c.id, event.c.type, event.c.at_us, event.c.received_us, event.c.body)
         .where(event.c.project_id == project_id, event.c.job == job)
         .order_by(*keys)
-        .limit(limit)
+        .limit(_ROWS_AT_ONCE)
     )
     if after is not None:
         statement = statement.where(tuple_(*keys) > tuple_(*after))

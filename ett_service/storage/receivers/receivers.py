@@ -9,13 +9,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US
-from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.receivers.deliveries import enable
 from ett_service.storage.schema import api_key, project, receiver, receiver_health
 
@@ -35,6 +35,12 @@ class Health:
 
     failures: int = 0  #: in a row
     disabled_why: str | None = None  #: set if it wants no more deliveries
+    open_until_us: int | None = None  #: nothing is sent to it before, after failures in a row
+
+    def paused_until_us(self, now_us: int) -> int | None:
+        """Return when something is sent to it again; None where it is not paused."""
+        until_us = self.open_until_us
+        return until_us if until_us is not None and until_us > now_us else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,13 @@ class StoredReceiver:
         return tuple(filter(None, map(keyring.unseal, sealed)))
 
 
+class Resealed(NamedTuple):
+    """How many receivers are sealed under the newest key by now, and which no key can read."""
+
+    receivers: int
+    unreadable: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class NewReceiver:
     """A receiver to make; its address is checked already."""
@@ -85,6 +98,7 @@ _RECEIVERS = (
         api_key.c.name.label("made_by_name"),
         receiver_health.c.failures,
         receiver_health.c.disabled_why,
+        receiver_health.c.open_until_us,
     )
     .select_from(receiver)
     .join(project)
@@ -121,8 +135,22 @@ def get(conn: Connection, project_id: int, name: str) -> StoredReceiver | None:
 def health_of_settings(conn: Connection) -> dict[str, Health]:
     """Return the health of the receivers that the settings name, by name."""
     health = receiver_health.c
-    statement = select(health.name, health.failures, health.disabled_why).where(health.owner == 0)
-    return {name: Health(failures, why) for name, failures, why in conn.execute(statement)}
+    columns = (health.name, health.failures, health.disabled_why, health.open_until_us)
+    statement = select(*columns).where(health.owner == 0)
+    return {name: Health(*columns) for name, *columns in conn.execute(statement)}
+
+
+def unwell(conn: Connection, now_us: int) -> list[tuple[str, Health]]:
+    """Return the receivers of anybody to which nothing is sent by now, and why, by name."""
+    columns = receiver_health.c
+    chosen = (columns.name, columns.failures, columns.disabled_why, columns.open_until_us)
+    rows = conn.execute(select(*chosen).order_by(columns.name, columns.owner))
+    named = [(name, Health(*of_it)) for name, *of_it in rows]
+    return [
+        (name, health)
+        for name, health in named
+        if health.disabled_why is not None or health.paused_until_us(now_us) is not None
+    ]
 
 
 def add(
@@ -186,6 +214,39 @@ def rotate(conn: Connection, stored: StoredReceiver, *, keyring: Keyring, now_us
     return fresh
 
 
+def reseal(conn: Connection, keyring: Keyring) -> Resealed:
+    """Seal anew what is sealed under a former key, as far as it can be read.
+
+    Raises:
+        NoSecretKey: There is no key to seal with.
+    """
+    done, unreadable = 0, []
+    for stored in listing(conn):
+        try:
+            values = _sealed_anew(stored, keyring)
+        except CannotUnseal:
+            unreadable.append(stored.name)
+            continue
+        if values:
+            of_receiver = {"of_project": stored.project_id, "of_name": stored.name}
+            conn.execute(update(receiver).where(*_ONE).values(values), of_receiver)
+            done += 1
+    return Resealed(done, tuple(unreadable))
+
+
+def _sealed_anew(stored: StoredReceiver, keyring: Keyring) -> dict[str, str]:
+    sealed = {
+        "url": stored.sealed_url,
+        "secret": stored.sealed_secret,
+        "old_secret": stored.sealed_old_secret,
+    }
+    return {
+        column: keyring.seal(keyring.unseal(text))
+        for column, text in sealed.items()
+        if text is not None and not keyring.is_newest(text)
+    }
+
+
 def new_secret() -> str:
     """Return a secret of 256 random bits, as Standard Webhooks writes them."""
     return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
@@ -202,7 +263,7 @@ def _stored(row: Row[Any]) -> StoredReceiver:
         made_by_name=row.made_by_name,
         made_us=row.made_us,
         old_until_us=row.old_until_us,
-        health=Health(row.failures or 0, row.disabled_why),
+        health=Health(row.failures or 0, row.disabled_why, row.open_until_us),
         sealed_url=row.url,
         sealed_secret=row.secret,
         sealed_old_secret=row.old_secret,

@@ -24,6 +24,7 @@ from ett_service.storage.record.events import (
     in_time,
     job_parameters,
 )
+from ett_service.storage.record.pruned import require_record
 from ett_service.storage.schema import api_key, attempt_ledger, correction
 from ett_service.storage.schema.record import EXCLUSION, VERDICT
 
@@ -168,9 +169,13 @@ def take_back_exclusion(conn: Connection, key: JobKey, *, made_by: str, now_us: 
 
 
 def _lock(conn: Connection, key: JobKey) -> None:
-    """Let no other writer at the job's corrections, nor the worker at its numbers."""
+    """Let no other writer at the job's corrections, nor the worker at its numbers.
+
+    Raises ``RecordPruned`` where its numbers cannot follow a correction any more.
+    """
     if not dirty_marks.wait_for(conn, key):
         raise NothingThere("No such job.", "`ett jobs` lists them.")
+    require_record(conn, key)
 
 
 def _put(

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Table,
     bindparam,
     delete,
+    exists,
     func,
     insert,
     select,
@@ -72,7 +73,16 @@ _BATCHES = select(dirty.c.batch).where(
 _JOBS = select(job.c.project_id, job.c.job).order_by(job.c.project_id, job.c.job)
 
 _OUTDATE = (
-    update(job_ledger).where(job_ledger.c.formula_version != bindparam("current")).values(due_us=0)
+    update(job_ledger)
+    .where(
+        job_ledger.c.formula_version != bindparam("current"),
+        ~exists().where(
+            job.c.project_id == job_ledger.c.project_id,
+            job.c.job == job_ledger.c.job,
+            job.c.pruned_us.is_not(None),
+        ),
+    )
+    .values(due_us=0)
 )
 
 _BORN = select(job.c.received_us).where(
@@ -81,7 +91,7 @@ _BORN = select(job.c.received_us).where(
 
 # SQLite's only writer holds the whole database, and knows no such clause.
 # An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
-_LOCK = _BORN.with_for_update(key_share=True, skip_locked=True)
+_LOCK = _BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
 _WAIT = _BORN.with_for_update(key_share=True)
 _WAIT_ALONE = _BORN.with_for_update()
 
@@ -113,7 +123,7 @@ def jobs(conn: Connection) -> list[JobKey]:
 
 
 def outdate(conn: Connection, formula_version: int) -> None:
-    """Make all ledgers of another formula fall due."""
+    """Make all ledgers of another formula fall due, but those of pruned jobs."""
     conn.execute(_OUTDATE, {"current": formula_version})
 
 
@@ -133,7 +143,7 @@ def born_us(conn: Connection, key: JobKey) -> int | None:
 def lock(conn: Connection, key: JobKey) -> int | None:
     """Lock the job until the transaction ends and return when its first event came.
 
-    None if another worker holds it, or if it was deleted.
+    None if another worker holds it, or if it was deleted or pruned.
     """
     return conn.scalar(_LOCK, _of(key))
 

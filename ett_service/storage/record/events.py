@@ -131,6 +131,12 @@ def events(
     return decoded
 
 
+def count_events(conn: Connection, project_id: int, job: str) -> int:
+    """Count the job's events."""
+    of_the_job = (_event.c.project_id == project_id, _event.c.job == job)
+    return conn.scalar(select(func.count()).select_from(_event).where(*of_the_job)) or 0
+
+
 def spans_of_phase(conn: Connection, project_id: int, job: str, phase: Phase) -> list[SpanOver]:
     """Return the job's spans that are over, of one phase and its stages, in no order."""
     named = f'"phase":"{phase}"'

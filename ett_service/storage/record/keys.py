@@ -28,7 +28,7 @@ PREFIX_LENGTH = 12
 """The first so many characters of a key name it, and are no secret."""
 
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
-_NAME_LENGTH = 100
+NAME_LENGTH = 100
 
 
 class BadKey(EttError):
@@ -46,6 +46,11 @@ class Key:
     scopes: frozenset[str]
     created_at: int
     revoked_at: int | None
+    expires_at: int | None = None
+
+    def stands(self, now_us: int) -> bool:
+        """Whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now_us < self.expires_at)
 
 
 _KEYS = select(
@@ -56,24 +61,34 @@ _KEYS = select(
     api_key.c.scopes,
     api_key.c.created_us,
     api_key.c.revoked_us,
+    api_key.c.expires_us,
     api_key.c.digest,
 ).join(project)
-_STANDING = _KEYS.where(api_key.c.prefix == bindparam("prefix"), api_key.c.revoked_us.is_(None))
+_NAMED = _KEYS.where(api_key.c.prefix == bindparam("prefix"))
 _PROJECT = select(project.c.id).where(project.c.name == bindparam("name"))
 
 
 def create_key(
-    conn: Connection, *, project: str, name: str, scopes: Collection[str], now_us: int
+    conn: Connection,
+    *,
+    project: str,
+    name: str,
+    scopes: Collection[str],
+    now_us: int,
+    expires_us: int | None = None,
 ) -> str:
     """Store a new key and return its text, which nobody can read again; a new project is made.
 
-    Raises ``BadKey`` for an unknown scope, or a project's or key's name that cannot be shown.
+    Raises ``BadKey`` for an unknown scope, a project's or key's name that cannot be shown, or one
+    that has expired already.
     """
+    if expires_us is not None and expires_us <= now_us:
+        raise BadKey("A key must expire in the future.")
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise BadKey(f"Unknown scope: {', '.join(unknown) or 'none'}.", f"The scopes are {SCOPES}.")
     for text in (project, name):
-        if not 0 < len(text) <= _NAME_LENGTH or not text.isprintable() or "/" in text:
+        if not 0 < len(text) <= NAME_LENGTH or not text.isprintable() or "/" in text:
             raise BadKey("A name has 1 to 100 printable characters and no slash.")
     key = new_key_text()
     conn.execute(
@@ -85,6 +100,7 @@ def create_key(
             "digest": _digest(key),
             "scopes": " ".join(scope for scope in SCOPES if scope in scopes),
             "created_us": now_us,
+            "expires_us": expires_us,
         },
     )
     return key
@@ -97,20 +113,22 @@ def create_project(conn: Connection, name: str, now_us: int) -> int:
     return project_id
 
 
-def find_key(conn: Connection, text: str) -> Key | None:
-    """Return the key *text*, or None if it is unknown, mistyped or revoked."""
+def find_key(conn: Connection, text: str, now_us: int) -> Key | None:
+    """Return the key *text*, or None if it is unknown, mistyped, revoked or expired."""
     if not is_well_formed(text):
         return None
-    row = conn.execute(_STANDING, {"prefix": text[:PREFIX_LENGTH]}).one_or_none()
+    row = conn.execute(_NAMED, {"prefix": text[:PREFIX_LENGTH]}).one_or_none()
     if row is None or not compare_digest(row.digest, _digest(text)):
         return None
-    return _key(row)
+    key = _key(row)
+    return key if key.stands(now_us) else None
 
 
-def standing_key(conn: Connection, prefix: str) -> Key | None:
-    """Return the key that begins so, or None if it is unknown or revoked."""
-    row = conn.execute(_STANDING, {"prefix": prefix}).one_or_none()
-    return None if row is None else _key(row)
+def standing_key(conn: Connection, prefix: str, now_us: int) -> Key | None:
+    """Return the key that begins so, or None if it is unknown, revoked or expired."""
+    row = conn.execute(_NAMED, {"prefix": prefix}).one_or_none()
+    key = None if row is None else _key(row)
+    return key if key is not None and key.stands(now_us) else None
 
 
 def list_keys(conn: Connection) -> list[Key]:
@@ -163,4 +181,5 @@ def _key(row: Row[*tuple[Any, ...]]) -> Key:
         scopes=frozenset(row.scopes.split()),
         created_at=row.created_us,
         revoked_at=row.revoked_us,
+        expires_at=row.expires_us,
     )

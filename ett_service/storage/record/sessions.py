@@ -38,12 +38,12 @@ class Sessions:
         return self._of_process.encrypt(text.encode()).decode()
 
     def key_of(self, conn: Connection, session: str, now_us: int) -> Key | None:
-        """Return the key that *session* stands for; None if it is over, or the key is revoked."""
+        """Return the key that *session* stands for; None if it is over, or the key is."""
         prefix, _, rest = self._text(session).partition(" ")
         opened_at = rest.partition(" ")[0]
         if not opened_at or not 0 <= now_us - int(opened_at) < LIFETIME_US:
             return None
-        return standing_key(conn, prefix)
+        return standing_key(conn, prefix, now_us)
 
     def _text(self, session: str) -> str:
         if self._keyring is not None:

@@ -1,9 +1,9 @@
-"""Stored findings: their rows, the step that a detection run takes, and who is still to hear."""
+"""Stored findings: their rows, and the step that a detection run takes."""
 
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
+    Resolution,
     RunFinding,
     Series,
     State,
@@ -66,12 +67,19 @@ class Regression:
     triage: Triage | None
     triage_by: str | None
     triage_us: int | None
+    merged_into: str | None  #: the id of the finding that reports it
+    notified_us: int | None  #: when receivers were last notified
     written_us: int | None  #: when the run was stored since which it fires
 
     @property
     def series(self) -> Series:
         """The series that it was found in."""
         return self.standing.finding.series
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether somebody called it noise: nobody is notified any more, and nothing counts it."""
+        return self.triage is Triage.NOISE
 
     @property
     def is_news(self) -> bool:
@@ -128,16 +136,24 @@ _BY_FINGERPRINT = (
     )
     .group_by(regression.c.fingerprint)
 )
-_NOTIFIED = update(regression).where(*BY_ID).values(told=bindparam("notified_version"))
-_UNNOTIFIED = SELECT.where(
-    regression.c.verdict == Verdict.REGRESSION.value, regression.c.version != regression.c.told
-).order_by(regression.c.project_id, regression.c.id)
 
 
 def recent_states(conn: Connection, project_id: int, at_us: int) -> dict[FindingKey, FindingState]:
     """Read what is open, or was resolved not long before *at_us*: the latest of each key."""
     rows = conn.execute(_REMEMBERED, _remembered_at(project_id, at_us))
     return {state.key: state for state in map(state_of, rows)}
+
+
+def states_before(conn: Connection, project_id: int, at_us: int) -> list[FindingState]:
+    """Read what fired or was resolved when the run at *at_us* began, as far as it is stored."""
+    states = map(state_of, conn.execute(_REMEMBERED, _remembered_at(project_id, at_us)))
+    return [
+        replace(state, state=State.FIRING, resolved_us=None)
+        if state.resolved_us is not None and state.resolved_us >= at_us
+        else state
+        for state in states
+        if state.firing_us is not None and state.firing_us < at_us
+    ]
 
 
 def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
@@ -153,12 +169,17 @@ def accepted(conn: Connection, project_id: int) -> dict[Series, int]:
 
 
 def record(
-    conn: Connection, project_id: int, at_us: int, findings: Iterable[RunFinding], rules: StateRules
+    conn: Connection,
+    project_id: int,
+    at_us: int,
+    findings: Iterable[RunFinding],
+    rules: StateRules,
+    gone: Collection[Series] = (),
 ) -> None:
     """Take the step of the run at *at_us*, and write what it changes.
 
-    The states before it are read here, under the locks of their rows: somebody may have accepted
-    one of them during the run.
+    Of *gone* series nothing ran in the time that was searched. The states before it are read here,
+    under the locks of their rows: somebody may have accepted one of them during the run.
     """
     by_key = {FindingKey.of(run_finding.finding): run_finding for run_finding in findings}
     rows = conn.execute(_REMEMBERED.with_for_update(), _remembered_at(project_id, at_us)).all()
@@ -167,22 +188,28 @@ def record(
     for row in rows:
         state = state_of(row)
         ids[state.key], before[state.key] = row.id, state
-    after = advance(before, (run_finding.finding for run_finding in by_key.values()), at_us, rules)
+    found = [run_finding.finding for run_finding in by_key.values()]
+    after = advance(before, found, at_us, rules, gone)
     for key in {**before, **after}:
-        if after.get(key) is not before.get(key):
-            step = _Step(project_id, ids.get(key, ""), at_us, before.get(key), after.get(key))
+        now, was = after.get(key), before.get(key)
+        if now is not was:
+            into = None if now is None or now.merged_into is None else after[now.merged_into]
+            merged_into = None if into is None else _id_of(project_id, ids, before, into)
+            step = _Step(project_id, ids.get(key, ""), at_us, was, now, merged_into)
             _write(conn, step, by_key.get(key))
 
 
-def unnotified(conn: Connection) -> list[Regression]:
-    """Read the regressions of all projects whose present version receivers do not know."""
-    return [regression_of(row) for row in conn.execute(_UNNOTIFIED)]
-
-
-def mark_notified(conn: Connection, stored: Regression) -> None:
-    """Record that receivers were notified of the present version, or need not be."""
-    of = of_id(stored.project_id, stored.id)
-    conn.execute(_NOTIFIED, of | {"notified_version": stored.standing.version})
+def _id_of(
+    project_id: int,
+    ids: Mapping[FindingKey, str],
+    before: Mapping[FindingKey, FindingState],
+    state: FindingState,
+) -> str:
+    """Return the id that a state has, or gets in this run."""
+    was = before.get(state.key)
+    if was is not None and was.pending_us == state.pending_us:
+        return ids[state.key]
+    return new_id(project_id, state.key, state.pending_us)
 
 
 class _Step(NamedTuple):
@@ -193,15 +220,18 @@ class _Step(NamedTuple):
     at_us: int
     before: FindingState | None
     after: FindingState | None
+    merged_into: str | None  #: the id of the finding that reports it
 
 
 def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> None:
-    project_id, regression_id, at_us, before, after = step
+    project_id, regression_id, at_us, before, after, merged_into = step
     what = transition(before, after)
     if after is None:
         assert before is not None
         after = replace(before, state=State.INACTIVE, runs=0, last_run_us=at_us)
     row = columns_of(after)
+    if what is not None:
+        row["merged_into"] = merged_into
     is_of_this_run = before is None or after.finding is not before.finding
     if run_finding is not None and is_of_this_run:
         row |= {
@@ -219,8 +249,8 @@ def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> Non
         conn.execute(update(regression).where(*BY_ID).values(row), of)
     if what is not None:
         add_change(
-            conn, project_id, regression_id, at_us=at_us, what=what.value, by=DETECTOR, why="",
-            version=after.version,
+            conn, project_id, regression_id, at_us=at_us, what=what.value, by=DETECTOR,
+            why="" if merged_into is None else f"into {merged_into}", version=after.version,
         )  # fmt: skip
 
 
@@ -301,6 +331,8 @@ def columns_of(state: FindingState) -> dict[str, Any]:
         "verdict": state.verdict.value,
         "state": state.state.value,
         "finding": to_json(finding),
+        "fired": None if state.fired is None else to_json(state.fired),
+        "ended": None if state.ended is None else state.ended.value,
     }
 
 
@@ -310,6 +342,8 @@ def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
         verdict=Verdict(row.verdict),
         state=State(row.state),
         finding=finding_from_json(row.finding),
+        fired=None if row.fired is None else finding_from_json(row.fired),
+        ended=None if row.ended is None else Resolution(row.ended),
         **{name: getattr(row, name) for name in _STATE_COLUMNS},
     )
 
@@ -329,6 +363,8 @@ def regression_of(row: Row[*tuple[Any, ...]]) -> Regression:
         triage=None if row.triage is None else Triage(row.triage),
         triage_by=row.triage_by,
         triage_us=row.triage_us,
+        merged_into=row.merged_into,
+        notified_us=row.notified_us,
         written_us=row.written_us,
     )
 

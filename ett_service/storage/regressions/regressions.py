@@ -1,6 +1,6 @@
 """Regressions: read one by one or a page at a time, and what people do to them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -8,6 +8,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
+    and_,
     func,
     or_,
     select,
@@ -16,7 +17,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.errors import EttError
-from ett_service.core.regressions.finding import State, Triage
+from ett_service.core.regressions.finding import Resolution, State, Triage, Verdict
 from ett_service.core.regressions.state import resolved
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions import findings
@@ -65,7 +66,7 @@ def acknowledge(
     Raises:
         NotFiring: It does not fire.
     """
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None or stored.acknowledged_us is not None:
         return stored
     if stored.standing.state is not State.FIRING:
@@ -78,7 +79,7 @@ def triage(
     conn: Connection, project_id: int, regression_id: str, called: Triage, act: Act
 ) -> Regression | None:
     """Record what somebody calls a regression; the last word counts. None where there is none."""
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None:
         return None
     columns = {"triage": called.value, "triage_by": act.by, "triage_us": act.at_us}
@@ -90,12 +91,12 @@ def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> R
 
     None where there is none of that id.
     """
-    stored = _locked(conn, project_id, regression_id)
+    stored = locked(conn, project_id, regression_id)
     if stored is None:
         return None
     standing = stored.standing
     if standing.state is State.FIRING:
-        standing = resolved(standing, act.at_us)
+        standing = resolved(standing, act.at_us, Resolution.ACCEPTED)
     elif standing.state is State.PENDING:
         standing = replace(standing, state=State.INACTIVE, runs=0)
     _put_baseline(conn, stored, act)
@@ -114,7 +115,8 @@ def _put_baseline(conn: Connection, stored: Regression, act: Act) -> None:
     replace_rows(conn, accepted_baseline, [row])
 
 
-def _locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
+def locked(conn: Connection, project_id: int, regression_id: str) -> Regression | None:
+    """Read a regression, whose row nobody else changes until the transaction ends."""
     row = conn.execute(_LOCK, findings.of_id(project_id, regression_id)).one_or_none()
     return None if row is None else findings.regression_of(row)
 
@@ -159,12 +161,14 @@ class RegressionFilter:
     """Conditions on regressions; empty or None is no condition."""
 
     states: Collection[str] = ()  #: empty for all but inactive
-    verdicts: Collection[str] = ()
+    verdicts: Collection[str] = ()  #: empty for all but small
     equal: Mapping[str, str] = field(default_factory=dict)  #: by column: metric, phase
     where: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Values by dimension of the cohort, any of which will do."""
     from_us: int | None = None  #: not over before
     to_us: int | None = None  #: began before
+    without_noise: bool = False  #: without what somebody called noise
+    merged: bool = False  #: also what another finding reports
 
 
 def page(
@@ -199,6 +203,25 @@ def page(
     ]
 
 
+def every(
+    conn: Connection, project_ids: Collection[int] | None, regression_filter: RegressionFilter
+) -> list[Regression]:
+    """Read all regressions of these projects (None: of all) that match."""
+    rows = conn.execute(_of_projects(project_ids).where(*_conditions(regression_filter)))
+    return [findings.regression_of(row) for row in rows]
+
+
+def count(
+    conn: Connection, project_ids: Collection[int] | None, regression_filter: RegressionFilter
+) -> int:
+    """Count the regressions of these projects (None: of all) that match."""
+    conditions = _conditions(regression_filter)
+    if project_ids is not None:
+        conditions.append(regression.c.project_id.in_(project_ids))
+    counted = select(func.count()).select_from(regression).where(*conditions)
+    return conn.execute(counted).scalar_one()
+
+
 def find(
     conn: Connection, project_ids: Collection[int] | None, regression_id: str
 ) -> Regression | None:
@@ -223,12 +246,7 @@ def _of_projects(project_ids: Collection[int] | None) -> Select[*tuple[Any, ...]
 
 def _conditions(regression_filter: RegressionFilter) -> list[ColumnElement[bool]]:
     conditions = [regression.c[name] == value for name, value in regression_filter.equal.items()]
-    if regression_filter.verdicts:
-        conditions.append(regression.c.verdict.in_(regression_filter.verdicts))
-    if regression_filter.states:
-        conditions.append(regression.c.state.in_(regression_filter.states))
-    else:
-        conditions.append(regression.c.state != State.INACTIVE.value)
+    conditions += [_is_of_kind(regression_filter), *_people_say(regression_filter)]
     for dimension, values in regression_filter.where.items():
         conditions.append(json_member(regression.c.cohort, dimension).in_(values))
     if regression_filter.from_us is not None:
@@ -239,3 +257,20 @@ def _conditions(regression_filter: RegressionFilter) -> list[ColumnElement[bool]
     if regression_filter.to_us is not None:
         conditions.append(regression.c.onset_us < regression_filter.to_us)
     return conditions
+
+
+def _is_of_kind(regression_filter: RegressionFilter) -> ColumnElement[bool]:
+    states, verdicts = regression_filter.states, regression_filter.verdicts
+    return and_(
+        regression.c.state.in_(states) if states else regression.c.state != State.INACTIVE.value,
+        regression.c.verdict.in_(verdicts)
+        if verdicts
+        else regression.c.verdict != Verdict.SMALL.value,
+    )
+
+
+def _people_say(regression_filter: RegressionFilter) -> Iterator[ColumnElement[bool]]:
+    if regression_filter.without_noise:
+        yield func.coalesce(regression.c.triage, "") != Triage.NOISE.value
+    if not regression_filter.merged:
+        yield regression.c.merged_into.is_(None)

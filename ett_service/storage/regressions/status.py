@@ -42,16 +42,21 @@ class Deliveries(NamedTuple):
     oldest_us: int | None  #: when the oldest pending one was made
 
 
+_LOUD = func.coalesce(regression.c.triage, "") != Triage.NOISE.value
 _FIRING = select(
     regression.c.cohort,
     regression.c.phase,
     regression.c.metric,
     regression.c.severity,
     regression.c.finding,
-).where(regression.c.state == State.FIRING.value, regression.c.verdict == Verdict.REGRESSION.value)
+).where(
+    regression.c.state == State.FIRING.value,
+    regression.c.verdict == Verdict.REGRESSION.value,
+    _LOUD,
+)
 _COUNTS = (
     select(regression.c.state, regression.c.verdict, func.count())
-    .where(regression.c.state.in_(OPEN))
+    .where(regression.c.state.in_(OPEN), _LOUD)
     .group_by(regression.c.state, regression.c.verdict)
 )
 _TRIAGED = (
@@ -68,6 +73,7 @@ _CLOCKS = select(
 ).where(
     regression.c.verdict == Verdict.REGRESSION.value,
     regression.c.firing_us.is_not(None),
+    _LOUD,
     or_(
         regression.c.firing_us >= bindparam("since_us"),
         regression.c.state == State.FIRING.value,
@@ -108,7 +114,7 @@ _DISABLED = select(receiver_health.c.name).where(receiver_health.c.disabled_us.i
 
 
 def firing(conn: Connection) -> list[Firing]:
-    """Read the firing regressions."""
+    """Read the firing regressions but those that somebody called noise."""
     regressions = []
     for cohort, phase, metric, severity, finding in conn.execute(_FIRING):
         impact = json.loads(finding)["impact"]["gpu_hours_per_week"]
@@ -121,7 +127,7 @@ def _values(cohort: str) -> dict[str, str]:
 
 
 def counts(conn: Connection) -> dict[tuple[str, str], int]:
-    """Count open findings by state and verdict."""
+    """Count open findings by state and verdict, without those that somebody called noise."""
     return {(state, verdict): count for state, verdict, count in conn.execute(_COUNTS)}
 
 

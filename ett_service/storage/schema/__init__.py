@@ -14,6 +14,7 @@ from ett_service.storage.schema.alerting import (
     receiver_health,
     regression,
     regression_change,
+    tuning_reset,
 )
 from ett_service.storage.schema.definition import metadata
 from ett_service.storage.schema.fleet import (
@@ -51,6 +52,7 @@ from ett_service.storage.schema.record import (
     producer,
     project,
     store,
+    store_size,
 )
 
 __all__ = [
@@ -91,7 +93,9 @@ __all__ = [
     "share",
     "stage_time",
     "store",
+    "store_size",
     "tally_daily",
     "tally_hourly",
+    "tuning_reset",
     "wait_share",
 ]

@@ -23,7 +23,9 @@ def _of_a_project() -> Column[int]:
 #: reopened, later it is a new row. ``version`` grows each time it fires and each time it is
 #: resolved, and ``told`` is the one that receivers were last notified of. ``finding`` and
 #: ``attribution`` are those of ``core.regression`` as JSON, ``cohort`` is a JSON object of
-#: dimensions; ``baseline_from_us`` and ``baseline_to_us`` are frozen while it is open.
+#: dimensions; ``baseline_from_us`` and ``baseline_to_us`` are frozen while it is open. ``fired`` is
+#: the finding of the run since which it fires, ``ended`` why it is resolved, ``merged_into`` the id
+#: of the finding that reports it, and ``notified_us`` when receivers were last notified.
 regression = table(
     "regression",
     _of_a_project(),
@@ -56,6 +58,10 @@ regression = table(
     Column("triage_us", Int64),
     Column("finding", Text, nullable=False),
     Column("attribution", Text, nullable=False),
+    Column("fired", Text),
+    Column("ended", Text),
+    Column("merged_into", Text),
+    Column("notified_us", Int64),
     Index(None, "project_id", "fingerprint", "pending_us"),
     Index(None, "state", "project_id"),
 )
@@ -101,6 +107,16 @@ accepted_baseline = table(
     Column("why", Text, nullable=False),
     Column("made_by", Text, nullable=False),
     Column("made_us", Int64, nullable=False),
+)
+
+#: Since when people's verdicts on a metric count for its smallest change.
+tuning_reset = table(
+    "tuning_reset",
+    _of_a_project(),
+    Column("metric", Text, primary_key=True),
+    Column("since_us", Int64, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("made_by", Text, nullable=False),
 )
 
 #: One run of the detector over a project. ``body`` tells as JSON what it looked at and what it

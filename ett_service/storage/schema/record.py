@@ -1,6 +1,6 @@
 """The record: projects, keys, jobs, events, markers and corrections."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, Text
+from sqlalchemy import Column, ForeignKey, Index, Integer, Text, text
 
 from ett_service.storage.schema.definition import Int64, belongs_to_a_job, of_a_job, table
 
@@ -12,6 +12,14 @@ store = table(
     "store",
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
+)
+
+#: How much room each table took on a day, with its indexes.
+store_size = table(
+    "store_size",
+    Column("day_us", Int64, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("bytes", Int64, nullable=False),
 )
 
 project = table(
@@ -31,13 +39,22 @@ api_key = table(
     Column("scopes", Text, nullable=False),
     Column("created_us", Int64, nullable=False),
     Column("revoked_us", Int64),
+    Column("expires_us", Int64),
 )
 
-#: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked.
+#: Inserted once by ingest and locked by the worker; nothing else of a job is ever locked. From
+#: ``pruned_us`` on its events and segments are gone, or going, and it takes no more of them.
 job = table(
     "job",
     *of_a_job(),
     Column("received_us", Int64, nullable=False),
+    Column("pruned_us", Int64),
+    Index(
+        "ix_job_whole",
+        "received_us",
+        sqlite_where=text("pruned_us IS NULL"),
+        postgresql_where=text("pruned_us IS NULL"),
+    ),
 )
 
 #: A job that a batch with ``history`` ever touched; it moves no Prometheus counter.

@@ -267,6 +267,9 @@ def _recoveries() -> Select[*tuple[Any, ...]]:
             seconds(columns.us).label("seconds"),
             _excluded(recovery, columns.started_us),
             columns.outcome,
+            flag(columns.resumed.is_not(None) & columns.outcome.in_(sorted(FAILURES))).label(
+                "counted"
+            ),
             seconds(columns.stalled_us).label("stalled_seconds"),
             seconds(columns.repeated_us).label("repeated_seconds"),
         )

@@ -83,6 +83,7 @@ def test_a_bad_question_is_refused_by_name(service: Service) -> None:
         ({"ett": 0}, "ett"),
         ({"ett": 1e-300}, "flops"),
         ({"peak_teraflops": 1e-300}, "flops"),
+        ({"peak_teraflops": 5e-324, "mfu": 1e-13}, "mfu"),
         ({"discount": 2}, "discount"),
         ({"discount": 0.5}, "interval_seconds"),
         ({"hardware": "abacus"}, "peak_teraflops"),

@@ -171,3 +171,24 @@ def test_on_loopback_the_page_is_open_and_nothing_else(state: AppState) -> None:
 def test_elsewhere_the_page_needs_a_key(state: AppState) -> None:
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         assert client.get("/metrics").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("client", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {"Host": "localhost:8080"}, 200),
+        ("127.0.0.1", {"X-Forwarded-For": "192.0.2.7"}, 401),
+        ("127.0.0.1", {"Forwarded": "for=192.0.2.7"}, 401),
+        ("127.0.0.1", {"X-Forwarded-Proto": "https"}, 401),
+        ("127.0.0.1", {"Host": "ett.example"}, 401),
+        ("192.0.2.7", {}, 401),
+    ],
+)
+def test_on_loopback_only_this_machine_itself_needs_no_key(
+    state: AppState, client: str, headers: dict[str, str], status: int
+) -> None:
+    local = replace(state, local_metrics=True)
+    served = create_app(lambda: nullcontext(local))
+    with TestClient(served, base_url="http://127.0.0.1:8080", client=(client, 5)) as browser:
+        assert browser.get("/metrics", headers=headers).status_code == status

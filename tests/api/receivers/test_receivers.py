@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 from standardwebhooks import Webhook
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.receivers.receivers import ReceiverRequest
 from ett_service.api.state import AppState, Notifications
+from ett_service.core.intervals import HOUR_US, rfc3339
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver
@@ -213,7 +214,7 @@ def test_a_project_sees_its_own_receivers_alone(desk: Desk) -> None:
     assert set(desk.listed(**desk.key("admin", project="other"))) == {"fleet"}
     for path in ("oncall/deliveries", "fleet/deliveries"):
         answer = desk.client.get(f"/v1/receivers/{path}", headers=desk.key("read", project="other"))
-        assert answer.status_code in (403, 404)
+        assert answer.status_code == 404
     foreign = desk.client.get(
         "/v1/receivers?project=research", headers=desk.key("read", project="x")
     )
@@ -250,6 +251,23 @@ def test_dead_letters_are_listed_and_sent_again(desk: Desk) -> None:
     assert (oncall["state"], oncall["waiting"], oncall["dead"]) == ("working", 1, 0)
     (waits,) = desk.client.get(path).json()["deliveries"]
     assert (waits["id"], waits["state"]) == (dead["id"], "waiting")
+
+
+def test_a_receiver_that_fails_again_and_again_is_paused_for_a_while(desk: Desk) -> None:
+    desk.add("http://127.0.0.1:9/")
+    until_us = desk.clock.now_us + HOUR_US
+
+    def pause(conn: Connection) -> None:
+        owner = project_id(conn, "research")
+        health = {"owner": owner, "name": "oncall", "failures": 6, "open_until_us": until_us}
+        conn.execute(insert(receiver_health), health)
+
+    desk.store.write(pause)
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["paused_until"]) == ("paused", rfc3339(until_us))
+    desk.clock.now_us = until_us
+    oncall = desk.listed()["oncall"]
+    assert (oncall["state"], oncall["paused_until"]) == ("failing", None)
 
 
 def test_deliveries_come_a_page_at_a_time(desk: Desk) -> None:

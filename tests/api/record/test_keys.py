@@ -6,6 +6,7 @@ import pytest
 from httpx2 import Response
 
 from ett_service.storage.record import keys
+from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
 from tests.builders.servers.application import Service
@@ -40,8 +41,9 @@ OF_ALL_JOBS = (
     "/v1/estimate",
     "/v1/what-if",
 )
-OF_REGRESSIONS = ("", "/01JCXK7V4W", "/01JCXK7V4W/values", "/compare", "/power", "/mutes")
-ACTS = ("triage", "acknowledge", "accept", "mute")
+OF_REGRESSIONS = ("", "/01JCXK7V4W", "/01JCXK7V4W/values", "/01JCXK7V4W/experiment", "/causes",
+                  "/compare", "/power", "/tuning", "/mutes")  # fmt: skip
+ACTS = ("triage", "acknowledge", "accept", "mute", "confirm")
 OTLP = "POST /v1/traces"
 MAY: dict[str, set[str]] = {
     **{f"GET {path}": {"read", "fleet"} for path in (*READS, *OF_ALL_JOBS)},
@@ -64,6 +66,7 @@ MAY: dict[str, set[str]] = {
     **{f"GET /v1/regressions{path}": {"read", "fleet"} for path in OF_REGRESSIONS},
     **{f"POST /v1/regressions/01JCXK7V4W/{act}": {"admin"} for act in ACTS},
     "POST /v1/regressions/mutes": {"admin"},
+    "POST /v1/regressions/tuning/reset": {"admin"},
     "DELETE /v1/regressions/mutes/01JCXK7V4W": {"admin"},
     "GET /v1/receivers": {"read", "admin"},
     "POST /v1/receivers": {"admin"},
@@ -215,3 +218,20 @@ def test_a_key_that_cannot_be_made_is_refused(service: Service, body: bytes, sta
 
 def _without_id(problem: Any) -> Any:
     return {name: value for name, value in problem.items() if name != "instance"}
+
+
+def test_a_key_opens_nothing_from_the_instant_on_at_which_it_expires(service: Service) -> None:
+    body = {"project": "research", "name": "for an hour", "scopes": ["read"]}
+    made = service.client.post("/v1/keys", json={**body, "expires_at": "2026-03-01T14:00:00Z"})
+    assert made.status_code == 201, made.text
+    assert made.json()["expires_at"] == "2026-03-01T14:00:00.000000Z"
+    bearer = {"Authorization": f"Bearer {made.json()['key']}"}
+    assert service.client.get("/v1/jobs", headers=bearer).status_code == 200
+    service.clock.now_us += HOUR
+    assert service.client.get("/v1/jobs", headers=bearer).status_code == 401
+
+
+@pytest.mark.parametrize("instant", ["2026-03-01T12:59:59Z", "soon", 5, []])
+def test_a_key_expires_at_an_instant_to_come(service: Service, instant: object) -> None:
+    body = {"project": "research", "name": "x", "scopes": ["read"], "expires_at": instant}
+    assert service.client.post("/v1/keys", json=body).status_code == 422

@@ -139,7 +139,7 @@ def test_a_cursor_of_another_list_is_refused(service: Service, regression_ids: l
 
 
 def test_lapsed_regressions_are_listed_only_on_request(service: Service, project_id: int) -> None:
-    for hour, findings in enumerate(([LATER], [])):
+    for hour, findings in enumerate(([LATER], [], [])):
         searched(service.store, project_id, NOON + hour * HOUR_US, *findings)
     assert listed(service) == []
     assert [row["state"] for row in listed(service, state="inactive")] == ["inactive"]
@@ -167,6 +167,7 @@ def test_one_regression_is_shown_in_full(service: Service, regression_ids: list[
         "value": None,
         "limit": 0.05,
         "passed": False,
+        "as_of": "2026-03-01T12:00:00.000000Z",
     }
     attribution = regression["attribution"]
     assert attribution["phase_shares"] == {"pt2_compile": 0.88, "launcher_init": 0.12}
@@ -223,3 +224,21 @@ def test_a_project_sees_its_own_and_a_fleet_key_all(
     assert answer_for({"fleet"}, project="other").json()["regressions"] == []
     assert answer_for({"admin", "write"}).status_code == 403
     assert service.client.get("/v1/regressions/%00").status_code == 404
+
+
+@ON_ONE_ENGINE
+def test_the_day_it_fired_stands_beside_the_last_one(service: Service, project_id: int) -> None:
+    (regression_id,) = fires(service.store, project_id, finding())
+    last = replace(
+        finding(gpu_hours=50.0), ratio=1.2, after=replace(finding().after, to_us=NOON + DAY_US)
+    )
+    searched(service.store, project_id, NOON + DAY_US, last)
+
+    answer = service.get(f"/v1/regressions/{regression_id}")
+    fired = answer["fired"]
+    assert (answer["ratio"], answer["impact"]["gpu_hours_per_week"]) == (1.2, 50.0)
+    assert (fired["ratio"], fired["impact"]["gpu_hours_per_week"]) == (1.65, 212.0)
+    assert (fired["at"], answer["after"]["to"]) == (
+        "2026-03-01T12:00:00.000000Z",
+        "2026-03-02T12:00:00.000000Z",
+    )

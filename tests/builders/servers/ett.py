@@ -104,12 +104,14 @@ class Server:
 
     def reaches(self, path: str, is_there: Callable[[Any], bool]) -> Any:
         """Wait until an answer meets a condition."""
+        answer: Any = None
 
         def look() -> Any:
+            nonlocal answer
             answer = self.get(path)
             return answer if answer is not None and is_there(answer) else None
 
-        return wait_for(look)
+        return wait_for(look, lambda: f"the last answer of {path}: {answer}")
 
 
 @contextmanager

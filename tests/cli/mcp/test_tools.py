@@ -91,6 +91,8 @@ async def _refusals(client: Any, key: str) -> None:
         ("what_happened_to_the_job", {"job": "nobody"}),
         ("where_did_the_gpu_hours_go", {"begin": "yesterday"}),
         ("where_did_the_gpu_hours_go", {"where": ["colour:red"]}),
+        ("where_did_the_gpu_hours_go", {**HOUR, "group_by": ["team"]}),
+        ("which_jobs", {"txt": "llm"}),
     ):
         answer = await client.call_tool(name, arguments)
         assert answer.is_error
@@ -98,6 +100,8 @@ async def _refusals(client: Any, key: str) -> None:
         assert content.text
         assert ".." not in content.text
         assert key not in content.text
+        if unknown := {"group_by", "txt"} & set(arguments):
+            assert f"no argument {unknown.pop()!r}" in content.text
 
 
 def test_every_tool_answers_over_stdio_and_a_refusal_is_an_error(served: Server) -> None:

@@ -1,15 +1,20 @@
 import json
 import re
 import socket
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert
 
 from ett_service.cli.main import main
 from ett_service.cli.operations.doctor import _clock
 from ett_service.client.sending.transport import Response
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.schema import receiver_health
 from tests.builders.servers.ett import Server
 from tests.cli.conftest import Ett
 
@@ -28,7 +33,7 @@ def test_a_sound_installation_has_no_fault(
     by_check = _findings(capsys, "--url", served.url, "--key", served.key, code=0)
     assert set(by_check) == {
         "python", "server", "key", "clock", "torch", "spool",
-        "sqlite", "settings", "disk", "database",
+        "sqlite", "settings", "disk", "database", "size", "receivers",
     }  # fmt: skip
     assert {name for name, finding in by_check.items() if finding["status"] == "warn"} <= {
         "sqlite",
@@ -39,6 +44,9 @@ def test_a_sound_installation_has_no_fault(
         for finding in by_check.values()
         if finding["status"] != "ok" and not finding["todo"]
     ] == []
+    size = by_check["size"]["found"]
+    assert re.search(r"\d [KM]iB: .*event \d", size), size
+    assert "pruning jobs closed for 90 days would free 0 bytes (retention_days is 0" in size
 
 
 def test_a_clients_machine_is_asked_for_no_database(
@@ -117,3 +125,18 @@ def test_each_line_begins_with_its_status(ett: Ett) -> None:
     lines = ett("doctor").stdout.splitlines()
     assert {line.split()[0] for line in lines if not line.startswith(" ")} <= {"ok", "warn", "fail"}
     assert lines[0].startswith("ok   python")
+
+
+def test_a_receiver_that_is_paused_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ett.db'}"
+    monkeypatch.setenv("ETT_DATABASE_URL", url)
+    row = {"owner": 0, "name": "oncall", "failures": 6, "open_until_us": 1 << 60}
+    migrate(url)
+    with closing(open_store(url)) as store:
+        store.write(lambda conn: conn.execute(insert(receiver_health), row))
+    finding = _findings(capsys, code=0)["receivers"]
+    assert finding["status"] == "warn"
+    assert finding["found"].startswith("oncall is paused until ")
+    assert finding["found"].endswith("after 6 failures in a row")

@@ -1,6 +1,9 @@
 import json
+import os
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +14,7 @@ from httpx2 import Client
 from ett_service.cli.main import main
 from ett_service.client.sending.transport import request
 from tests.builders.servers.ett import Server, address
-from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.processes import Running, bare_environment, run
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.cli.conftest import story
 
@@ -26,6 +29,19 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
         keys.append(process.out.strip())
     assert keys[0].startswith("ett_")
     assert keys[1] == ""
+
+
+def test_the_first_key_goes_into_a_file_of_its_owner_where_one_is_named(tmp_path: Path) -> None:
+    file, environment = tmp_path / "first", bare_environment()
+    command = ("serve", "--port", "0", "--first-key", str(file))
+    process = Running(*command, folder=tmp_path, environment=environment)
+    url = address(process)
+    key: str = wait_for(lambda: file.read_text().strip() if file.exists() else "")
+    assert request("GET", f"{url}/v1/jobs", key).status == 200
+    assert process.stop() == 0
+    assert process.out == ""
+    assert key not in process.err
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def _link(process: Running) -> str:
@@ -103,3 +119,39 @@ def test_a_worker_beside_a_server_computes_its_ledgers(
         assert request("GET", f"{url}/v1/jobs/llm-7b", key).status == 404
         with _running("worker", **variables):
             wait_for(lambda: request("GET", f"{url}/v1/jobs/llm-7b", key).status == 200)
+
+
+ENDED_WHILE_COLLECTING = """
+import gc, os, signal, sys, weakref
+from ett_service.cli.main import main
+
+class Circle: pass
+
+gc.disable()  # until the server collects, right before it serves
+circle = Circle()
+circle.itself = circle
+watched = weakref.ref(circle, lambda _: signal.raise_signal(signal.SIGTERM))
+del circle
+sys.exit(main(["serve", "--port", "0"]))
+"""
+
+
+def test_a_server_ends_though_python_loses_what_a_signal_raises(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED_WHILE_COLLECTING], cwd=tmp_path, env=bare_environment(),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert "Exception ignored" in done.stderr  # or it was not lost
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_worker_that_stands_still_is_told_from_one_that_works(tmp_path: Path) -> None:
+    environment = bare_environment() | {"ETT_DATABASE_URL": f"sqlite:///{tmp_path / 'ett.db'}"}
+    check = ("worker", "--alive", str(tmp_path / "alive"), "--check")
+    assert run("migrate", environment=environment).returncode == 0
+    assert run(*check, environment=environment).returncode == 1
+    worker = Running("worker", "--alive", str(tmp_path / "alive"), environment=environment)
+    wait_for(lambda: run(*check, environment=environment).returncode == 0)
+    assert worker.stop() == 0
+    os.utime(tmp_path / "alive", (0, 0))
+    assert run(*check, environment=environment).returncode == 1

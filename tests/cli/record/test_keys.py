@@ -1,4 +1,5 @@
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,24 @@ def test_the_server_that_the_environment_names_is_asked(
     assert main(["migrate"]) == 0
     capsys.readouterr()
     assert _listed(capsys) == {}
+
+
+def test_a_key_expires_where_that_is_asked_and_the_doctor_says_so_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["migrate"])
+    make = ["keys", "create", "--project", "research", "--scope", "read", "--json"]
+    assert main([*make, "--expires", "1e9d"]) == 1
+    capsys.readouterr()
+    for days in (10, 90):
+        assert main([*make, "--name", f"{days} days", "--expires", f"{days}d"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        until = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
+        assert days - 1 < until / timedelta(days=1) < days + 1
+        assert _listed(capsys)[made["key"][:12]]["expires_at"] == made["expires_at"]
+
+    main(["doctor", "--json"])
+    (warning,) = [each for each in json.loads(capsys.readouterr().out) if each["check"] == "keys"]
+    assert warning["status"] == "warn"
+    assert "10 days" in warning["found"]
+    assert "90 days" not in warning["found"]

@@ -106,6 +106,23 @@ def test_a_list_is_a_gate_of_what_fires_and_is_not_muted(
     printed(capsys, *gate, "firing", *only_failures, code=3)
 
 
+def test_noise_fails_no_gate(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    gate = ("list", "--fail-on", "firing", "--metric", "failures_per_gpu_hour")
+    printed(capsys, *gate, code=3)
+    printed(capsys, "triage", served.failures, "noise", "--why", "a drill")
+    printed(capsys, *gate)
+    printed(capsys, "triage", served.failures, "real", "--why", "no drill")
+    printed(capsys, *gate, code=3)
+
+
+def test_causes_have_one_total_cost(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = printed(capsys, "causes")
+    assert re.search(r"^image:trainer:2\.14 .* 212 ", shown, re.MULTILINE)
+    assert "All together cost 212 GPU-hours a week" in shown
+    (cause,) = printed_json(capsys, "causes")["causes"]
+    assert sorted(cause["findings"]) == sorted([served.compiles, served.failures])
+
+
 def test_one_is_explained_on_a_screen(
     served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -209,3 +226,24 @@ def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
 ) -> None:
     sides = {"before": {"median": 0.901}, "after": {"median": after}}
     assert _differ({**sides, "ratio": ratio}) is differ
+
+
+def test_verdicts_tune_and_a_reset_takes_that_back(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed(capsys, "triage", served.compiles, "noise", "--why", "a drill")
+    (row,) = [row for row in printed_json(capsys, "tuning") if row["metric"] == "phase_seconds"]
+    assert row["factor"] > 1
+    assert "is multiplied by the factor" in printed(capsys, "tuning")
+    printed(capsys, "tuning", "--reset", "phase_seconds", code=1)
+    reset = ("tuning", "--reset", "phase_seconds", "--why", "a drill")
+    assert "x 1.00" in printed(capsys, *reset)
+    printed(capsys, "triage", served.compiles, "real", "--why", "no drill")
+
+
+def test_a_finding_without_durations_has_no_experiment(
+    served: Regressed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["regressions", "confirm", served.compiles]) != 0
+    assert "too few durations" in capsys.readouterr().err
+    assert main(["regressions", "confirm", served.compiles, "--jobs", "a", "b"]) != 0

@@ -110,7 +110,9 @@ def test_one_bad_event_is_found_and_the_others_are_delivered() -> None:
 
     with serving(answer) as web:
         verdict = deliver(Target(web.url), Batch(LINES, "p", None))
-    assert verdict == Verdict(Fate.SETTLED, 3, refused=((LINES[2], "the server answered 400: No"),))
+    assert verdict == Verdict(
+        Fate.SETTLED, 3, refused=((LINES[2], "the server answered 400: No"),), epoch="1"
+    )
 
 
 def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:

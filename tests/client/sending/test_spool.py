@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.sending.backlog import Backlog, adopted, spools
+from ett_service.client.sending.backlog import Backlog, Position, adopted, spools
 from ett_service.client.sending.spool import OWNER, Spool, default_root, job_directory
 
 LINE = b'{"type":"heartbeat"}\n'
@@ -248,3 +248,46 @@ def test_spools_are_found_while_others_come_and_go(tmp_path: Path) -> None:
             done.set()
     coming.result()
     assert listings == [[spool]] * 500
+
+
+def settled_segments(directory: Path, count: int) -> Backlog:
+    """Write *count* segments and settle all but the last, under one store."""
+    spool = Spool(directory, {}, segment=1)
+    for _ in range(count):
+        spool.write(LINE)
+        spool.tend(0)
+    backlog = Backlog(directory, alive=True)
+    backlog.advance(Position(count, 0), "first")
+    spool.close()
+    return backlog
+
+
+def test_what_the_server_has_is_kept_for_a_store_that_takes_its_place(tmp_path: Path) -> None:
+    backlog = settled_segments(tmp_path / "p", 4)
+    assert (backlog.unsent_bytes(), backlog.epoch) == (len(LINE), "first")
+
+    backlog.rewind("second")
+
+    assert backlog.unsent_bytes() == 4 * len(LINE)
+    again = Backlog(tmp_path / "p", alive=True)
+    assert (again.position, again.epoch) == (Position(), "second")
+    dead = Backlog(tmp_path / "p", alive=False)
+    dead.advance(Position(4, 0), "second")
+    assert len(list((tmp_path / "p").glob("0*.jsonl"))) <= 2
+
+
+def test_what_is_kept_is_bounded_by_size_age_and_the_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(name: str) -> int:
+        settled_segments(tmp_path / name, 5)
+        return sum(path.stat().st_size for path in (tmp_path / name).glob("0*.jsonl"))
+
+    whole = kept("whole")
+    assert whole == 5 * len(LINE)
+    for bound, value in (
+        ("_KEPT_BYTES", 2 * len(LINE)), ("_KEPT_SECONDS", -60.0), ("_ROOM_BYTES", 1 << 62),
+    ):  # fmt: skip
+        with monkeypatch.context() as bounded:
+            bounded.setattr(f"ett_service.client.sending.backlog.{bound}", value)
+            assert kept(bound) < whole, bound

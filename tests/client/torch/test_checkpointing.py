@@ -12,6 +12,7 @@ import pytest
 
 from ett_service.client.session import step
 from ett_service.client.torch import checkpointing
+from tests.builders.servers.waiting import wait_for
 from tests.builders.trainers import Recording, recording
 
 WAITED = {
@@ -74,7 +75,7 @@ def test_a_save_in_the_background_is_durable_with_its_write_and_the_wait_before_
         assert here.events_of("checkpoint_saved") == []
         threading.Timer(0.05, upload.set_result, (None,)).start()
         upload.result()
-        (saved,) = here.events_of("checkpoint_saved")
+        (saved,) = wait_for(lambda: here.events_of("checkpoint_saved"))
         waits = spans(here)[3:]
     assert saved["step"] == 104  # as the trainer has named it
     assert saved["attributes"]["blocking_seconds"] >= 0.03

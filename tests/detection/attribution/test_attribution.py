@@ -183,7 +183,17 @@ def test_findings_in_a_store_are_reported_with_what_goes_with_them(
     assert failures.side_by_side is None
     assert next(iter(ett.phase_shares)) == "pt2_compile"
     assert sum(ett.phase_shares.values()) == pytest.approx(1.0, abs=1e-12)
-    assert (ett.suspects, nothing.suspects, nothing.examples) == ((), (), ())
+    assert (nothing.suspects, nothing.examples) == ((), ())
+
+
+def test_a_change_of_ett_has_the_suspects_of_its_largest_part(
+    attributions: list[Attribution],
+) -> None:
+    ett = attributions[4]
+    first = ett.suspects[0]
+    assert (first.dimension, first.value) == ("code_version", "2")
+    assert 0.5 < first.explains <= 1
+    assert ett.examples
 
 
 def test_what_came_only_after_the_onset_is_compared_with_nothing() -> None:

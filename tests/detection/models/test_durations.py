@@ -6,16 +6,13 @@ import pytest
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding
 from ett_service.core.words import Category
-from ett_service.detection.models.durations import residuals, uncut
-from ett_service.detection.models.series_model import CUT
-from ett_service.detection.sample import Durations, Sample, Shares
+from ett_service.detection.sample import Sample, Shares
 from tests.detection.samples import (
     COMPILE,
     DAYS,
     PHASES,
     fleet,
     regressions,
-    rows,
     scan_of,
     slower,
 )
@@ -103,61 +100,3 @@ def test_a_job_with_many_attempts_is_one_witness() -> None:
     us[~mine] *= np.exp(draws.normal(0, 0.4, 400))[(rows.cohort[~mine] * 100 + jobs) % 400]
     one_job = replace(rows, unit=unit, us=us.astype(np.int64))
     assert regressions(replace(whole, durations={COMPILE: one_job})) == []
-
-
-N = 4000
-
-
-def _rows(seed: int, seconds: float = 100.0) -> Durations:
-    draws = np.random.default_rng(seed)
-    day = np.sort(draws.integers(0, 42, N)).astype(np.int32)
-    return rows(seconds * np.exp(draws.normal(0, 0.3, N)), day, (day * 0).astype(np.int32))
-
-
-def test_strata_are_compared_with_themselves() -> None:
-    rows = _rows(2)
-    stratum = (np.arange(N) % 2).astype(np.int32)
-    twice = replace(rows, us=rows.us * (1 + 3 * stratum), stratum=stratum)
-    plain, split = (residuals(each, 1, each.day < 28) for each in (rows, twice))
-    assert np.abs(split.cut - plain.cut).max() < 0.05
-
-
-def test_tails_say_no_more_than_where_they_are_cut() -> None:
-    rows = _rows(3)
-    tail = np.arange(N) % 33 == 0
-    wild = replace(rows, us=np.where(tail, rows.us * 1000, rows.us))
-    residual = residuals(wild, 1, wild.day < 28)
-    assert residual.cut.max() <= CUT * residual.spread[0] + 0.2
-    assert abs(residual.cut.mean()) < 0.05
-    assert residual.spread[0] == pytest.approx(0.3, rel=0.1)
-
-
-def test_rows_of_one_job_weigh_together_what_they_tell() -> None:
-    draws = np.random.default_rng(4)
-    job = np.repeat(np.arange(N // 10), 10).astype(np.int32)
-    alike = np.exp(0.5 * draws.normal(0, 1, N // 10))[job]
-    rows = replace(_rows(5), unit=job, day=(job % 42).astype(np.int32))
-    same = replace(rows, us=(rows.us * alike).astype(np.int64))
-    apart, together = (residuals(each, 1, each.day < 28) for each in (rows, same))
-    assert apart.weight.mean() > 0.8
-    assert together.weight.mean() < 0.2
-
-
-def test_a_cohort_without_baseline_is_compared_with_nothing() -> None:
-    rows = replace(_rows(6), cohort=(np.arange(N) % 2).astype(np.int32))
-    early = (rows.day < 28) & (rows.cohort == 0)
-    assert np.isnan(residuals(rows, 2, early).spread[1])
-
-
-def test_what_takes_no_time_at_all_is_only_very_short() -> None:
-    rows = _rows(7)
-    some = replace(rows, us=np.where(np.arange(N) % 50 == 0, 0, rows.us))
-    assert np.isfinite(residuals(some, 1, some.day < 28).log).all()
-
-
-def test_the_mean_of_cut_values_tells_the_shift_under_it() -> None:
-    draws = np.random.default_rng(8).normal(0, 1, 200_000)
-    for shift in (0.3, 1.0, 2.0):
-        level = np.clip(draws + shift, -CUT, CUT).mean() - np.clip(draws, -CUT, CUT).mean()
-        assert uncut(np.array([level]))[0] == pytest.approx(shift, abs=0.03)
-    assert uncut(np.array([CUT]))[0] == np.inf

@@ -48,6 +48,32 @@ def test_who_may_administer_decides_and_it_is_written_down(site: Site, address: 
     assert muted == "2026-03-16T06:00:00.000000Z"
 
 
+def test_the_list_adds_up_what_fires_by_its_cause(site: Site) -> None:
+    page = Document.of(site.reader().get("/regressions"))
+    cells = [each.text.strip() for each in page.elements if each.tag in {"td", "th"}]
+    assert "image trainer:2.14" in cells
+    text = " ".join(each.text for each in page.all("p"))
+    total = site.api().get("/v1/regressions/causes").json()["total"]["gpu_hours_per_week"]
+    assert f"All together cost {total:.0f} GPU-hours a week" in text
+
+
+def test_it_tells_the_day_it_fired_from_the_last(site: Site, address: str) -> None:
+    page = Document.of(site.reader().get(address))
+    fired = site.api().get(f"/v1{address}").json()["fired"]
+    assert any("when it fired" in each.text for each in page.elements)
+    assert fired["ratio"] == 1.65
+
+
+def test_triage_moves_the_onset_to_another_day(site: Site, address: str) -> None:
+    browser = site.reader()
+    onset = site.api().get(f"/v1{address}").json()["onset_at"]
+    token = Document.of(browser.get(address)).form_token
+    day = onset[:8] + f"{int(onset[8:10]) + 1:02}"
+    form = {"token": token, "project": "research", "why": "later", "verdict": "real", "onset": day}
+    assert browser.post(f"{address.partition('?')[0]}/triage", data=form).status_code == 303
+    assert site.api().get(f"/v1{address}").json()["onset_at"] == f"{day}T00:00:00.000000Z"
+
+
 def test_a_decision_that_the_api_refuses_is_refused(site: Site, address: str) -> None:
     browser = site.reader()
     token = Document.of(browser.get(address)).form_token

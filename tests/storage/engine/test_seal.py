@@ -31,6 +31,18 @@ def test_the_first_key_seals_and_every_one_unseals() -> None:
     assert Keyring(LATER, POSTGRESQL).unseal(both.seal("b")) == "b"
 
 
+def test_only_the_first_key_is_the_newest() -> None:
+    of_former = Keyring(FORMER, POSTGRESQL).seal("a")
+    both = Keyring(f"{LATER}, {FORMER}", POSTGRESQL)
+    assert (both.is_newest(of_former), both.is_newest(both.seal("a"))) == (False, True)
+
+
+def test_the_key_beside_sqlite_still_unseals_once_the_settings_name_one(tmp_path: Path) -> None:
+    sealed = Keyring("", _sqlite(tmp_path)).seal("a")
+    named = Keyring(LATER, _sqlite(tmp_path))
+    assert (named.unseal(sealed), named.is_newest(sealed)) == ("a", False)
+
+
 def test_postgresql_without_a_key_says_which_setting_is_missing() -> None:
     with pytest.raises(NoSecretKey, match="`secret_key`") as refused:
         Keyring("", POSTGRESQL).seal("a")

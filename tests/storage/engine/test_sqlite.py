@@ -1,11 +1,13 @@
 """What only SQLite needs: one writer, groups, and a disk that it can fill."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,81 @@ def test_a_missing_file_is_not_made_by_opening_it(tmp_path: Path) -> None:
         open_store(f"sqlite:///{tmp_path / 'none.db'}")
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(
+    own_store: Store, *, replaced: bool
+) -> None:
+    file = Path(own_store.url.removeprefix("sqlite:///"))
+    create = partial(create_project, name="first", now_us=NOON)
+    own_store.write(create)
+    if replaced:
+        shutil.copy(file, file.with_suffix(".copy"))
+    file.unlink()
+    if replaced:
+        file.with_suffix(".copy").rename(file)
+
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        own_store.write(partial(create_project, name="second", now_us=NOON))
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"), own_store.reading():
+        pass
+
+
+def test_a_file_that_goes_during_a_write_is_not_acknowledged(own_store: Store) -> None:
+    file = Path(own_store.url.removeprefix("sqlite:///"))
+
+    def work(conn: Connection) -> int:
+        file.unlink()
+        return create_project(conn, "late", NOON)
+
+    with pytest.raises(StorageUnavailable, match="deleted or replaced"):
+        own_store.write(work)
+
+
+def test_a_new_file_is_its_owners_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    migrate(url)
+    with closing(open_store(url)) as store:
+        store.write(partial(create_project, name="first", now_us=NOON))
+        modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_there_is_room_while_the_least_is_free(database_url: str) -> None:
+    with closing(open_store(database_url, least_free=1)) as store:
+        store.require_room()
+    with closing(open_store(database_url, least_free=1 << 62)) as store:
+        with pytest.raises(StorageUnavailable, match="MiB free"):
+            store.require_room()
+        store.write(partial(create_project, name="corrected", now_us=NOON))
+
+
+def test_a_full_disk_does_not_keep_a_service_from_starting_again() -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from ett_service.storage.engine.migrate import migrate
+        from ett_service.storage.engine.store import open_store
+        folder = Path(sys.argv[1])
+        url = f"sqlite:///{folder / 'ett.db'}"
+        migrate(url)
+        open_store(url).close()
+        try:
+            with (folder / "fill").open("wb", buffering=0) as fill:
+                while True:
+                    fill.write(bytes(4096))
+        except OSError:
+            pass
+        with open_store(url).reading() as conn:
+            print(conn.exec_driver_sql("SELECT count(*) FROM project").scalar_one())
+    """
+    mounted = 'd=$(mktemp -d) && mount -t tmpfs -o size=6m tmpfs "$d" && exec "$0" -c "$1" "$d"'
+    alone = ["unshare", "--mount", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("a file system of its own cannot be mounted here")
+    done = subprocess.run(
+        [*alone, "sh", "-c", mounted, sys.executable, code],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stdout == "0\n", done.stderr

@@ -4,14 +4,14 @@ import json
 from functools import partial
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, insert, select
 
-from ett_service.storage.engine.seal import Keyring
+from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import receivers
 from ett_service.storage.receivers.receivers import BadReceiver, NewReceiver, StoredReceiver
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.schema import receiver
+from ett_service.storage.schema import receiver, receiver_health
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 
@@ -111,3 +111,44 @@ def test_a_name_stands_once_in_a_project_and_again_in_another(
     with store.reading() as conn:
         assert [receiver.project_id for receiver in receivers.listing(conn)] == [project_id, other]
         assert [receiver.project_id for receiver in receivers.listing(conn, other)] == [other]
+
+
+def test_a_former_key_reads_until_all_is_sealed_with_the_new_one(
+    store: Store, project_id: int
+) -> None:
+    _add(store, project_id)
+    former = _rotate(store, project_id, NOON - DAY_US)
+    _rotate(store, project_id, NOON)
+    both, new = Keyring(f"{'n' * 32},{'k' * 32}"), Keyring("n" * 32)
+    with pytest.raises(CannotUnseal):
+        _got(store, project_id).secrets(new, NOON)
+
+    assert store.write(partial(receivers.reseal, keyring=both)) == (1, ())
+    stored = _got(store, project_id)
+    assert new.unseal(stored.sealed_url) == URL
+    assert former in stored.secrets(new, NOON)
+    assert store.write(partial(receivers.reseal, keyring=new)) == (0, ())
+
+
+def test_what_no_key_reads_is_named_and_left_as_it_is(store: Store, project_id: int) -> None:
+    _add(store, project_id)
+    other = Keyring("n" * 32)
+    assert store.write(partial(receivers.reseal, keyring=other)) == (0, ("oncall",))
+    assert _got(store, project_id).secrets(KEYRING, NOON) == (SECRET,)
+
+
+def test_a_receiver_is_unwell_while_it_is_paused_or_disabled(store: Store, project_id: int) -> None:
+    rows = [
+        {"owner": 0, "name": "fine", "failures": 1},
+        {"owner": 0, "name": "paused", "failures": 6, "open_until_us": NOON + 1},
+        {"owner": project_id, "name": "gone", "failures": 0, "disabled_why": "It answered 410."},
+    ]
+    for row in rows:
+        store.write(partial(_insert, row=row))
+    with store.reading() as conn:
+        assert [name for name, _ in receivers.unwell(conn, NOON)] == ["gone", "paused"]
+        assert [name for name, _ in receivers.unwell(conn, NOON + 1)] == ["gone"]
+
+
+def _insert(conn: Connection, row: dict[str, object]) -> None:
+    conn.execute(insert(receiver_health), row)

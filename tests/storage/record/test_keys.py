@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import (
+    SCOPES,
     BadKey,
     create_key,
     create_project,
@@ -15,6 +16,7 @@ from ett_service.storage.record.keys import (
     list_keys,
     new_key_text,
     revoke_key,
+    standing_key,
 )
 from ett_service.storage.schema import api_key
 from tests.builders.clock import NOON
@@ -33,7 +35,7 @@ def new_key(store: Store, *scopes: str, project: str = "research", at: int = NOO
 def test_a_key_is_found_by_its_text_and_speaks_for_its_project(store: Store) -> None:
     text = new_key(store, "read", "write")
     with store.reading() as conn:
-        key = find_key(conn, text)
+        key = find_key(conn, text, NOON)
 
     assert key is not None
     assert key.prefix == text[:12]
@@ -48,7 +50,7 @@ def test_a_key_is_found_by_its_text_and_speaks_for_its_project(store: Store) -> 
 def test_two_keys_of_one_project_speak_for_the_same(store: Store) -> None:
     texts = [new_key(store), new_key(store), new_key(store, project="other")]
     with store.reading() as conn:
-        projects = [key.project_id for text in texts if (key := find_key(conn, text))]
+        projects = [key.project_id for text in texts if (key := find_key(conn, text, NOON))]
 
     assert projects[0] == projects[1] != projects[2]
 
@@ -65,8 +67,8 @@ def test_the_text_of_a_key_is_kept_nowhere(store: Store) -> None:
 def test_an_unknown_key_of_the_right_form_is_nobodys(store: Store) -> None:
     text = new_key(store)
     with store.reading() as conn:
-        assert find_key(conn, new_key_text()) is None
-        assert find_key(conn, text.swapcase()) is None
+        assert find_key(conn, new_key_text(), NOON) is None
+        assert find_key(conn, text.swapcase(), NOON) is None
 
 
 def test_every_mistyped_character_is_reported_without_a_look_up() -> None:
@@ -94,7 +96,7 @@ def test_a_revoked_key_is_nobodys_and_stays_listed_with_its_end(store: Store) ->
     assert store.write(lambda conn: revoke_key(conn, text[:12], NOON + 5))
     assert not store.write(lambda conn: revoke_key(conn, text[:12], NOON + 9))
     with store.reading() as conn:
-        assert find_key(conn, text) is None
+        assert find_key(conn, text, NOON) is None
         assert [key.revoked_at for key in list_keys(conn)] == [NOON + 5]
 
 
@@ -128,3 +130,25 @@ def test_a_project_is_made_once(store: Store) -> None:
     projects = [store.write(lambda conn: create_project(conn, "again", NOON)) for _ in range(2)]
 
     assert projects[0] == projects[1]
+
+
+def test_a_key_is_unknown_from_the_instant_on_at_which_it_expires(store: Store) -> None:
+    text = store.write(
+        lambda conn: create_key(
+            conn, project="p", name="n", scopes=SCOPES, now_us=NOON, expires_us=NOON + 10
+        )
+    )
+    with store.reading() as conn:
+        assert find_key(conn, text, NOON + 9) is not None
+        assert find_key(conn, text, NOON + 10) is None
+        assert standing_key(conn, text[:12], NOON + 9) is not None
+        assert standing_key(conn, text[:12], NOON + 10) is None
+
+
+def test_a_key_that_has_expired_already_is_not_made(store: Store) -> None:
+    with pytest.raises(BadKey):
+        store.write(
+            lambda conn: create_key(
+                conn, project="p", name="n", scopes=SCOPES, now_us=NOON, expires_us=NOON
+            )
+        )

@@ -30,7 +30,7 @@ from tests.builders.regressions.stored import ATTRIBUTION, COHORT, ONSET, findin
 RULES = StateRules()
 COMPILE = finding()
 QUIET = replace(COMPILE, holds=False)
-TRAINING = finding(Subject(Metric.TIME_TO_START_SECONDS), ())
+TRAINING = finding(Subject(Metric.STEP_SECONDS), ())
 BETTER = finding(verdict=Verdict.IMPROVEMENT)
 ACT = Act("ana", "seen", NOON + 10 * DAY_US)
 
@@ -39,7 +39,7 @@ _COUNTS: tuple[tuple[int, dict[str, Any]], ...] = (
     (1, {"states": ["pending"]}),
     (3, {"states": ["pending", "firing"]}),
     (1, {"verdicts": ["improvement"]}),
-    (1, {"equal": {"metric": "time_to_start_seconds"}}),
+    (1, {"equal": {"metric": "step_seconds"}}),
     (2, {"equal": {"phase": "pt2_compile"}}),
     (2, {"where": {"cluster": ["a", "b"]}}),
     (2, {"where": {"cluster": ["a"], "model": ["llm-70b"]}}),
@@ -140,7 +140,8 @@ def test_one_that_lapses_is_kept_as_inactive_and_the_next_is_another(
 ) -> None:
     run(store, project_id, 0, COMPILE)
     run(store, project_id, 1)
-    run(store, project_id, 2, COMPILE)
+    run(store, project_id, 2)
+    run(store, project_id, 3, COMPILE)
 
     assert [regression.standing.state for regression in listed(store, [project_id])] == [
         State.PENDING,

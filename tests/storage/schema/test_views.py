@@ -14,13 +14,8 @@ from sqlalchemy.exc import ProgrammingError
 
 from ett_service.core.events import (
     AttemptEnded,
-    AttemptStarted,
-    CheckpointSaved,
     Event,
-    JobFacts,
-    PhaseEnded,
     PhaseStarted,
-    SpanOver,
 )
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.ledger.fold import fold
@@ -34,39 +29,10 @@ from ett_service.storage.schema.views import READER, VIEWS
 from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.drawn.story import drawn_story
 from tests.builders.ledgers import deliver, refreshed
-from tests.builders.record import event, progress
-from tests.storage.viewed import all_of, instant, read
+from tests.builders.record import event
+from tests.storage.viewed import all_of, instant, read, trained_twice
 
 PAGE = Path(__file__).parents[3] / "docs" / "views.md"
-
-
-def trained_twice() -> list[Event]:
-    """A job that fails 20 minutes after a save, and is then still at it two hours later."""
-    saving = {"phase": Phase.CHECKPOINT_BLOCKING}
-    return [
-        event(JobFacts, team="nlp", hardware="h100", name="the long one"),
-        event(AttemptStarted, gpus=64),
-        event(PhaseStarted, phase=Phase.LAUNCHER_INIT),
-        event(
-            SpanOver,
-            NOON + 4 * MINUTE,
-            start=NOON + MINUTE,
-            phase=Phase.LAUNCHER_INIT,
-            stage="pre_train",
-        ),
-        event(PhaseStarted, NOON + 5 * MINUTE, phase=Phase.TRAIN_LOOP),
-        *(progress(step, NOON + (5 + step) * MINUTE) for step in range(1, 25)),
-        event(PhaseStarted, NOON + 30 * MINUTE, **saving),
-        event(PhaseEnded, NOON + 31 * MINUTE, **saving),
-        event(
-            CheckpointSaved, NOON + 32 * MINUTE, step=24, bytes=7, duration_seconds=61.5, id="saved"
-        ),
-        *(progress(step, NOON + (5 + step) * MINUTE) for step in range(26, 47)),
-        event(AttemptEnded, NOON + 52 * MINUTE, outcome=Outcome.FAILED, signal=9),
-        event(AttemptStarted, NOON + HOUR, attempt=1, gpus=32),
-        event(PhaseStarted, NOON + HOUR + 3 * MINUTE + 1, attempt=1, phase=Phase.TRAIN_LOOP),
-        progress(60, NOON + 2 * HOUR, attempt=1),
-    ]
 
 
 def of_unknown_size() -> list[Event]:
@@ -226,6 +192,19 @@ def test_attempts_segments_and_recoveries_are_those_of_the_ledger(
     assert recovery["seconds"] == ledger.recoveries[0].us / SECOND
     assert recovery["repeated_seconds"] == ledger.recoveries[0].repeated_us / SECOND
     assert (recovery["interrupted"], recovery["resumed"]) == (0, 1)
+
+
+def test_recoveries_count_that_resumed_after_a_failure(store: Store, project_id: int) -> None:
+    for outcome in (Outcome.FAILED, Outcome.CANCELLED):
+        ended = event(AttemptEnded, NOON + 52 * MINUTE, outcome=outcome)
+        others = [each for each in trained_twice() if each.type != ended.type]
+        deliver(store, JobKey(project_id, outcome), [*others, ended])
+        refreshed(store, JobKey(project_id, outcome), NOON + 2 * HOUR)
+    rows = read(store, "SELECT outcome, counted FROM ett_v_recoveries WHERE resumed = 1")
+    assert {row["outcome"]: bool(row["counted"]) for row in rows} == {
+        "failed": True,
+        "cancelled": False,
+    }
 
 
 def test_an_attempt_stands_with_its_time_to_the_loop_its_evidence_and_its_stages(

@@ -1,0 +1,248 @@
+"""Residuals: the logarithm of each duration beside what the baseline expects of it.
+
+The expectation is a median: of the cohort, then of the stratum over all cohorts, then of the
+stratum in the cohort, each shrunk to the coarser one by how few rows it has, as in a median polish
+(Tukey 1977). What a residual says is its score (``detection.models.form``), about the median of its
+day: neither three in a hundred starts that take ten times as long nor the skew of durations say
+much. Where residuals have two modes, medians would fall now into the one and now into the other;
+there the expectation is the most likely place of each cohort's form.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ett_service.detection.models.form import Form, scale
+from ett_service.detection.models.series_model import (
+    medians,
+)
+from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Durations, Flags, Floats
+
+Places = NDArray[np.intp]
+
+_PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
+_PRIOR_OF_DAY = 30.0  #: rows at which the median of a day counts half
+_PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
+_LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
+_COHORT_PLACES, _STRATUM_PLACES, _PLACES_IN_COHORT = 1.0, 0.3, 0.1
+"""Standard deviations of places in the logarithm, where there are modes."""
+_ZERO = 1e-4  #: what a duration of nothing counts as, in medians
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """One row a duration; logarithms."""
+
+    log: Floats  #: the residual
+    cut: Floats  #: its score, which a shift moves as far on average
+    weight: Floats  #: less than 1 where a job has many correlated rows
+    spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
+    cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
+    skewness: float  #: of the cut residuals
+    form: Form
+
+
+Expectation: TypeAlias = Callable[[Floats, Durations, int, Flags, Floats], tuple[Floats, Floats]]
+"""Of logarithms, their rows, the number of cohorts, which rows are baseline, and the part of a job
+that each is: the expectation of each row, and how many values were fitted for each cohort."""
+
+
+def residuals(
+    rows: Durations, cohorts: int, baseline: Flags, expectation: Expectation | None = None
+) -> Residuals:
+    """Compare *rows* with those of the *baseline*; cohorts without any have NaN.
+
+    Without an *expectation* it is the one that the module describes.
+    """
+    log = logarithms(rows.us)
+    cohort = rows.cohort.astype(np.intp)
+    unit, size = _jobs(rows, baseline)
+    jobs = baseline / size[unit]
+    expected, fitted = (expectation or _expected)(log, rows, cohorts, baseline, jobs)
+    log = log - expected
+    day = rows.day.astype(np.intp)
+    of_day = _day_median(log, day)
+    spread = _spreads((log - of_day)[baseline], cohort[baseline], cohorts)
+    form = Form.of(_known(log - of_day, spread, cohort, baseline))
+    if form.has_modes and expectation is None:
+        placed = _placed(log, rows, cohorts, baseline, spread)
+        log, spread, form = placed.log, placed.spread, placed.form
+        of_day = np.zeros(len(log))
+    cut = form.score((log - of_day) / spread[cohort]) * spread[cohort]
+    inflation = _inflation(cohort, jobs, fitted)
+    weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
+    cut_spread = _cut_spread(cut, cohort, spread, baseline)
+    skewness = _skewness((cut / cut_spread[cohort])[baseline])
+    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, skewness, form)
+
+
+def mode_residuals(
+    rows: Durations, cohorts: int, baseline: Flags, residual: Residuals
+) -> Residuals | None:
+    """Compare how many rows are of the slower mode; None where durations have one mode.
+
+    Levels are in the logarithm: a row of the slower mode counts as far as the modes are apart.
+    """
+    known = np.isfinite(residual.log)
+    common = float(np.nanmax(residual.spread)) if known.any() else 1.0
+    slow = residual.log > residual.form.boundary * common
+    if not residual.form.has_modes or not (slow & baseline).any():
+        return None
+    cohort = rows.cohort.astype(np.intp)
+    unit, size = _jobs(rows, baseline)
+    jobs = baseline * known / size[unit]
+    apart = float(np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & known]))
+    usual = float((slow * jobs).sum() / jobs.sum())
+    count = np.bincount(cohort, jobs, minlength=cohorts)
+    share = np.bincount(cohort, jobs * slow, minlength=cohorts) + _PRIOR_JOBS * usual
+    share = share / (count + _PRIOR_JOBS)
+    own = np.where(known, (slow - share[cohort]) * apart, np.nan)
+    weight = _weights(own, baseline & known, unit, size, own)
+    spread = np.where(np.isfinite(residual.spread), np.sqrt(share * (1 - share)) * apart, np.nan)
+    skewness = _skewness((own / spread[cohort])[baseline])
+    return replace(residual, cut=own, weight=weight, cut_spread=spread, skewness=skewness)
+
+
+def _skewness(standard: Floats) -> float:
+    finite = standard[np.isfinite(standard)]
+    return float(np.mean((finite - finite.mean()) ** 3)) if len(finite) else 0.0
+
+
+class _Placed(NamedTuple):
+    """Residuals about the most likely place of each cohort and stratum."""
+
+    log: Floats
+    spread: Floats
+    form: Form
+
+
+def _known(own: Floats, spread: Floats, cohort: Places, rows: Flags) -> Floats:
+    """Return residuals of *rows* over their spread, as far as both are known."""
+    standard = own[rows] / spread[cohort[rows]]
+    return standard[np.isfinite(standard)]
+
+
+def _placed(log: Floats, rows: Durations, cohorts: int, baseline: Flags, spread: Floats) -> _Placed:
+    """Move cohorts, strata, and strata in cohorts to where their form is likeliest."""
+    cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
+    strata = int(stratum.max(initial=0)) + 1
+    used = baseline & np.isfinite(log)
+    common = max(scale(log[used]), _LEAST_SPREAD)
+    form = Form.of(log[used] / common)
+    levels = ((cohort, cohorts, _COHORT_PLACES), (stratum, strata, _STRATUM_PLACES))
+    both = (cohort * strata + stratum, cohorts * strata, _PLACES_IN_COHORT)
+    for group, size, deviation in (*levels, *levels, both):
+        tightness = np.full(size, (common / deviation) ** 2)
+        off = form.located(log[used] / common, group[used], size, tightness) * common
+        log = log - off[group]
+        common = max(scale(log[used]), _LEAST_SPREAD)
+        form = Form.of(log[used] / common)
+    return _Placed(log, np.where(np.isfinite(spread), common, np.nan), form)
+
+
+def logarithms(us: NDArray[np.int64]) -> Floats:
+    """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
+    positive = us[us > 0]
+    zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0
+    return np.log(np.where(us > 0, us, zero))
+
+
+def _day_median(log: Floats, day: Places) -> Floats:
+    """Return the median of each row's day, over all cohorts, shrunk to 0 by how few rows it has.
+
+    What is usual for a day is no tail of it.
+    """
+    finite = ~np.isnan(log)
+    days = int(day.max(initial=-1)) + 1
+    count = np.bincount(day[finite], minlength=days)
+    median = (
+        np.nan_to_num(medians(log[finite], day[finite], days)) * count / (count + _PRIOR_OF_DAY)
+    )
+    return np.asarray(median[day])
+
+
+def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
+    """Return each row's job, in or after the baseline, and how many rows each of these has."""
+    _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
+    return unit, np.bincount(unit).astype(np.float64)
+
+
+def _expected(
+    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return the expectation of each row, and how many values were fitted for each cohort."""
+    cohort = rows.cohort.astype(np.intp)
+    expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
+    fitted = np.ones(cohorts)
+    strata = int(rows.stratum.max(initial=0)) + 1
+    if strata > 1:
+        stratum = rows.stratum.astype(np.intp)
+        expected = expected + _shrunk_median(log - expected, stratum, strata, baseline, jobs)[0]
+        both = cohort * strata + stratum
+        more, shrinkage = _shrunk_median(log - expected, both, cohorts * strata, baseline, jobs)
+        expected = expected + more
+        fitted = fitted + shrinkage.reshape(cohorts, strata).sum(axis=1)
+    return expected, fitted
+
+
+def _shrunk_median(
+    log: Floats, group: Places, size: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return the median of each row's group, shrunk to 0 by how few jobs it has, and how far."""
+    used = baseline & ~np.isnan(log)
+    count = np.bincount(group[used], jobs[used], minlength=size)
+    shrinkage = count / (count + _PRIOR_JOBS)
+    median = np.nan_to_num(medians(log[used], group[used], size))
+    return (median * shrinkage)[group], shrinkage
+
+
+def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
+    """Return by how much future values spread more than fitted ones, by cohort.
+
+    It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
+    """
+    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
+    return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
+
+
+def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
+    """Return robust standard deviations by cohort, shrunk to that of all rows."""
+    if not len(log):
+        return np.full(cohorts, np.nan)
+    deviation = np.abs(log)
+    pooled = MAD_TO_SIGMA * float(np.median(deviation))
+    count = np.bincount(cohort, minlength=cohorts)
+    own = MAD_TO_SIGMA * np.nan_to_num(medians(deviation, cohort, cohorts))
+    square = (count * own**2 + _PRIOR_SPREAD * pooled**2) / (count + _PRIOR_SPREAD)
+    return np.where(count > 0, np.maximum(np.sqrt(square), _LEAST_SPREAD), np.nan)
+
+
+def _cut_spread(cut: Floats, cohort: Places, spread: Floats, baseline: Flags) -> Floats:
+    """Return the standard deviation of cut residuals; their shape is that of all cohorts."""
+    if not baseline.any():
+        return spread
+    relative = cut[baseline] / spread[cohort[baseline]]
+    return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
+
+
+def _weights(inflated: Floats, baseline: Flags, unit: Places, size: Floats, cut: Floats) -> Floats:
+    """Return the weight of a row beside ``k - 1`` of the same job and window.
+
+    It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation
+    within jobs of the baseline. Fitting removes what jobs have in common, hence *inflated* values.
+    """
+    used = baseline & ~np.isnan(cut)
+    total = np.bincount(unit[used], inflated[used], minlength=len(size))
+    common = np.bincount(unit[used], inflated[used] ** 2, minlength=len(size))
+    square = np.bincount(unit[used], cut[used] ** 2, minlength=len(size))
+    count = np.bincount(unit[used], minlength=len(size))
+    pairs = int((count * (count - 1)).sum())
+    if not pairs or not square.sum():
+        return np.ones(len(cut))
+    covariance = float((total**2 - common).sum()) / pairs
+    rho = min(max(covariance / (float(square.sum()) / int(used.sum())), 0.0), 1.0)
+    return np.asarray(1.0 / (1.0 + (size - 1) * rho))[unit]

@@ -1,0 +1,120 @@
+"""Two jobs settle a finding: which ones to launch, and what they say."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ett_service.core.regressions.finding import Attribution, Finding, Metric, Subject, Suspect
+from tests.builders.clock import HOUR, NOON
+from tests.builders.databases.engines import ON_ONE_ENGINE
+from tests.builders.jobs import wire_event, wire_span
+from tests.builders.regressions.stored import finding, searched
+from tests.builders.servers.application import Service
+
+ONSET = NOON + 6 * HOUR
+ATTRIBUTION = Attribution({}, {}, suspects=(Suspect("code_version", "2", 1.0, 6),))
+
+
+def _job(name: str, start: int, seconds: int, version: str) -> list[dict[str, Any]]:
+    middle, end = start + seconds / 60, start + seconds / 60 + 5
+    facts = {"cluster": "a", "model": "llm-70b", "hardware": "H100", "code_version": version}
+    return [
+        wire_event("job", start, job=name, gpus=8, **facts),
+        wire_event("attempt_started", start, job=name, gpus=8, code_version=version),
+        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
+@pytest.fixture
+def regression_id(service: Service, project_id: int) -> str:
+    """Six jobs before a release and six after it, of which the compile takes 1.6 times as long."""
+    service.clock.now_us += 48 * HOUR
+    for place, seconds in enumerate((300, 305, 310, 320, 290, 295)):
+        service.ingest(_job(f"before-{place}", place * 30, seconds, "1"))
+        service.ingest(_job(f"after-{place}", 400 + place * 30, round(seconds * 1.6), "2"))
+    for name, seconds, version in (
+        ("again-1", 300, "1"),
+        ("again-2", 480, "2"),
+        ("fast-2", 301, "2"),
+    ):
+        service.ingest(_job(name, 900, seconds, version))
+    service.ingest([wire_event("job", 900, job="idle", cluster="a", model="llm-70b")])
+    return fires(service, project_id, found())
+
+
+def found(subject: Subject | None = None) -> Finding:
+    made = finding() if subject is None else finding(subject)
+    before = replace(made.before, from_us=NOON - 24 * HOUR, to_us=ONSET)
+    after = replace(made.after, from_us=ONSET, to_us=NOON + 13 * HOUR)
+    return replace(made, ratio=1.6, onset_us=ONSET, before=before, after=after)
+
+
+def fires(service: Service, project_id: int, made: Finding) -> str:
+    for day in (24, 48):
+        searched(service.store, project_id, NOON + day * HOUR, made, attribution=ATTRIBUTION)
+    rows = service.get("/v1/regressions", metric=made.series.subject.metric.value)
+    (row,) = rows["regressions"]
+    return str(row["id"])
+
+
+def confirm(service: Service, regression_id: str, base: str, job: str, status: int = 200) -> Any:
+    body = {"base_job": base, "job": job}
+    answer = service.client.post(f"/v1/regressions/{regression_id}/confirm", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_the_experiment_names_two_versions_and_what_is_alike(
+    service: Service, regression_id: str
+) -> None:
+    answer = service.get(f"/v1/regressions/{regression_id}/experiment")
+    assert (answer["dimension"], answer["before"], answer["after"]) == ("code_version", "1", "2")
+    assert answer["cohort"] == {"cluster": "a", "model": "llm-70b"}
+    assert answer["alike"] == {"hardware": "H100", "size": "8-15", "start": "first"}
+    assert (answer["ratio"], answer["starts"]) == (1.6, 1)
+    assert 0.01 < answer["sigma"] < 0.1
+
+
+def test_a_slower_run_confirms_it(service: Service, regression_id: str) -> None:
+    answer = confirm(service, regression_id, "again-1", "again-2")
+    assert (answer["outcome"], answer["base_n"], answer["n"], answer["more"]) == (
+        "confirmed",
+        1,
+        1,
+        0,
+    )
+    assert answer["ratio"] == pytest.approx(1.6, abs=0.001)
+    assert answer["interval"]["low"] > 1
+    regression = service.get(f"/v1/regressions/{regression_id}")
+    assert regression["triage"] == "real"
+    assert regression["history"][-1]["why"].startswith("again-2 takes x 1.60 (")
+
+
+@ON_ONE_ENGINE
+def test_a_run_like_before_refutes_it(service: Service, regression_id: str) -> None:
+    assert confirm(service, regression_id, "again-1", "fast-2")["outcome"] == "refuted"
+    assert service.get(f"/v1/regressions/{regression_id}")["triage"] == "noise"
+
+
+@ON_ONE_ENGINE
+def test_jobs_without_its_series_settle_nothing(service: Service, regression_id: str) -> None:
+    for other in ("idle", "nobody", "again-*"):
+        problem = confirm(service, regression_id, "again-1", other, 409)
+        assert "no complete duration" in problem["detail"]
+    assert service.get(f"/v1/regressions/{regression_id}")["triage"] is None
+
+
+@ON_ONE_ENGINE
+def test_what_is_no_duration_cannot_be_settled_so(service: Service, project_id: int) -> None:
+    regression_id = fires(service, project_id, found(Subject(Metric.ETT_RATIO)))
+    assert service.get(f"/v1/regressions/{regression_id}/experiment", 409)["detail"]
+    confirm(service, regression_id, "a", "b", 409)
+
+
+@ON_ONE_ENGINE
+def test_a_finding_that_is_not_there_is_not_found(service: Service) -> None:
+    service.get("/v1/regressions/none/experiment", 404)
+    confirm(service, "none", "a", "b", 404)

@@ -1,0 +1,148 @@
+"""Large reads: what they hold, how many run at once, and that no others wait for them."""
+
+import asyncio
+import socket
+import statistics
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.types import Message, Send
+
+from ett_service.api.reads import in_pieces
+from tests.builders.servers.ett import Server, serving_new
+from tests.builders.servers.waiting import wait_for
+
+SERIES = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2024-06-01T00:00:00Z"
+LONG = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2025-02-20T06:00:00Z"
+
+
+@pytest.fixture(scope="module")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Server]:
+    """A server on a job of 3,648 hours (9,990), each of which is a point of the fleet's series."""
+    end = "2025-02-20T06:00:00Z" if pytestconfig.getoption("--long") else "2024-06-01T00:00:00Z"
+    with serving_new(tmp_path_factory.mktemp("reads")) as server:
+        _train(server, end)
+        yield server
+
+
+def _train(server: Server, end: str) -> None:
+    span = {"type": "span", "job": "long", "phase": "train_loop"}
+    bounds = {"start": "2024-01-01T00:00:00Z", "at": end}
+    assert server.send([{**span, **bounds}], history=True).status == 200
+    server.reaches("/v1/jobs/long", lambda job: job["e2e_seconds"] > 0)
+
+
+def _status(server: Server, path: str) -> int:
+    connection = HTTPConnection(urlsplit(server.url).netloc, timeout=120)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {server.key}"})
+    answer = connection.getresponse()
+    while answer.read(1 << 20):
+        pass
+    connection.close()
+    return answer.status
+
+
+def _resident_mib(server: Server) -> float:
+    pages = int(Path(f"/proc/{server.pid}/statm").read_text("ascii").split()[1])
+    return pages * 4096 / (1 << 20)
+
+
+def _median_of_posts(server: Server, number: int) -> float:
+    took = []
+    for each in range(number):
+        began = time.perf_counter()
+        event = {"type": "heartbeat", "job": "short", "at": "2026-03-01T12:00:00Z"}
+        assert server.send([{**event, "rank": each}]).status == 200
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+@pytest.mark.parametrize(
+    ("readers", "path"), [(6, SERIES), pytest.param(48, LONG, marks=pytest.mark.long)]
+)
+def test_many_large_reads_of_one_project_stall_no_other(
+    server: Server, readers: int, path: str
+) -> None:
+    other = server.project(f"other-{readers}")
+    alone = _median_of_posts(other, 20)
+    before = _resident_mib(server)
+    ended = Event()
+
+    def ask() -> list[int]:
+        statuses = []
+        while not ended.wait(0.05):
+            statuses.append(_status(server, path))
+        return statuses
+
+    with ThreadPoolExecutor(readers) as threads:
+        asked = [threads.submit(ask) for _ in range(readers)]
+        time.sleep(0.3)
+        beside = _median_of_posts(other, 20)
+        ended.set()
+        statuses = {status for each in asked for status in each.result()}
+
+    assert {200, 429} <= statuses <= {200, 429, 503}
+    assert beside < 25 * alone, f"{beside:.3f} s beside, {alone:.3f} s alone"
+    assert _resident_mib(server) - before < 150
+
+
+def test_a_read_ends_when_its_client_has_gone(server: Server) -> None:
+    began = time.perf_counter()
+    assert _status(server, SERIES) == 200
+    whole = time.perf_counter() - began
+
+    for _ in range(4):
+        with _asking(server, SERIES):
+            pass
+    began = time.perf_counter()
+    wait_for(lambda: _status(server, SERIES) == 200)
+
+    assert time.perf_counter() - began < 3 * whole
+
+
+def test_an_answer_leaves_in_pieces_each_of_which_waits_for_the_client() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    body = b"0123456789" * 20_000
+    asyncio.run(_send_all(in_pieces(send), body))
+
+    bodies = [message["body"] for message in sent]
+    assert b"".join(bodies) == body
+    assert max(map(len, bodies)) == 1 << 16
+    assert [message["more_body"] for message in sent] == [True] * (len(sent) - 1) + [False]
+
+
+async def _send_all(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def test_a_server_with_many_reads_ends_when_asked(server: Server) -> None:
+    with ExitStack() as clients:
+        for _ in range(6):
+            clients.enter_context(_asking(server, SERIES))
+        began = time.perf_counter()
+        server.stop()
+        assert time.perf_counter() - began < 10
+
+
+@contextmanager
+def _asking(server: Server, path: str) -> Iterator[socket.socket]:
+    """Ask, and read nothing."""
+    host, port = urlsplit(server.url).netloc.split(":")
+    with socket.create_connection((host, int(port))) as client:
+        lines = (f"GET {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {server.key}", "", "")
+        client.sendall("\r\n".join(lines).encode())
+        time.sleep(0.05)
+        yield client

@@ -1,0 +1,112 @@
+"""One cause is one finding, and is counted once."""
+
+from dataclasses import replace
+
+import pytest
+
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.causes import (
+    absorbers,
+    absorbs,
+    cause_of,
+    comparable,
+    counted_once,
+    explains,
+)
+from ett_service.core.regressions.finding import Cohort, Metric, Series, Subject, Verdict
+from tests.builders.regressions.stored import ATTRIBUTION, COHORT, COMPILE, ONSET, finding
+
+OTHER: Cohort = (("cluster", "b"), ("model", "llm-70b"))
+CLUSTER: Cohort = (("cluster", "a"),)
+INDUCTOR = Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor")
+WAIT = Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait")
+RESTORE = Subject(Metric.STAGE_SECONDS, "launcher_init", "checkpoint_restore")
+START = Subject(Metric.TIME_TO_START_SECONDS)
+ETT = Subject(Metric.ETT_RATIO)
+
+
+def test_a_cohort_is_comparable_with_what_holds_it() -> None:
+    assert comparable((), COHORT)
+    assert comparable(COHORT, CLUSTER)
+    assert not comparable(COHORT, (("cluster", "b"),))
+
+
+@pytest.mark.parametrize(
+    ("cause", "effect", "expected"),
+    [
+        (COMPILE, INDUCTOR, True),
+        (INDUCTOR, COMPILE, False),
+        (INDUCTOR, WAIT, True),
+        (WAIT, INDUCTOR, True),
+        (INDUCTOR, INDUCTOR, False),
+        (INDUCTOR, RESTORE, False),
+        (COMPILE, RESTORE, False),
+        (INDUCTOR, START, True),
+        (START, INDUCTOR, False),
+    ],
+)
+def test_stages_explain_each_other_and_what_they_are_part_of(
+    cause: Subject, effect: Subject, *, expected: bool
+) -> None:
+    assert explains((Series(cause, COHORT), 0), (Series(effect, COHORT), 0)) is expected
+
+
+def test_what_began_long_before_or_elsewhere_explains_nothing() -> None:
+    phase = (Series(COMPILE, COHORT), ONSET)
+    assert explains(phase, (Series(INDUCTOR, CLUSTER), ONSET + 5 * DAY_US))
+    assert not explains(phase, (Series(INDUCTOR, COHORT), ONSET + 6 * DAY_US))
+    assert not explains(phase, (Series(INDUCTOR, OTHER), ONSET))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INCIDENT, Verdict.SMALL])
+def test_a_regression_absorbs_the_incident_of_its_own_series(verdict: Verdict) -> None:
+    less = finding(verdict=verdict)
+    assert absorbs(finding(), less)
+    assert not absorbs(less, finding())
+    assert not absorbs(finding(cohort=OTHER), less)
+
+
+def test_an_improvement_absorbs_no_regression() -> None:
+    better = finding(verdict=Verdict.IMPROVEMENT)
+    assert not absorbs(better, finding(INDUCTOR))
+    assert not absorbs(finding(), finding(INDUCTOR, verdict=Verdict.IMPROVEMENT))
+
+
+def test_all_of_one_cause_go_to_the_one_that_nothing_explains() -> None:
+    found = [finding(INDUCTOR), finding(WAIT), finding(START), finding(), finding(cohort=OTHER)]
+    assert absorbers(found) == {0: 3, 1: 3, 2: 3}
+
+
+def test_of_two_stages_the_earlier_one_stays() -> None:
+    assert absorbers([finding(WAIT), finding(INDUCTOR)]) == {1: 0}
+
+
+def test_costs_of_one_cause_are_counted_once() -> None:
+    phase, elsewhere = finding(), finding(cohort=OTHER)
+    assert counted_once(
+        [finding(INDUCTOR), finding(START), elsewhere, finding(ETT, ()), phase]
+    ) == [
+        phase,
+        elsewhere,
+    ]
+
+
+def test_a_cohort_counts_as_part_of_a_wider_one() -> None:
+    wide = finding(cohort=CLUSTER)
+    assert counted_once([finding(), wide, finding(INDUCTOR)]) == [wide]
+
+
+def test_what_only_an_uncounted_one_holds_is_counted() -> None:
+    start = finding(START, OTHER)
+    assert counted_once([finding(), finding(START, ()), start]) == [finding(), start]
+
+
+def test_findings_share_a_cause_by_their_first_suspect() -> None:
+    ours, theirs = finding(), finding(RESTORE, OTHER)
+    assert cause_of(ours, ATTRIBUTION) == cause_of(theirs, ATTRIBUTION)
+    assert cause_of(ours, ATTRIBUTION)[:2] == ("image", "trainer:2.14")
+
+
+def test_a_finding_without_suspects_is_a_cause_of_its_own() -> None:
+    alone = replace(ATTRIBUTION, suspects=())
+    assert cause_of(finding(), alone) != cause_of(finding(cohort=OTHER), alone)

@@ -1,0 +1,116 @@
+"""What is merged with what over several runs, and what is gone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import (
+    Finding,
+    Metric,
+    Resolution,
+    State,
+    Subject,
+    Verdict,
+)
+from ett_service.core.regressions.state import (
+    FindingKey,
+    FindingState,
+    Transition,
+    advance,
+    transition,
+)
+from tests.builders.regressions.stored import finding
+from tests.core.regressions.test_state import (
+    FIRING,
+    INCIDENT,
+    REGRESSION,
+    RULES,
+    day,
+    history,
+    last,
+)
+
+INDUCTOR = finding(Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor"))
+WAIT = finding(Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait"))
+
+
+def after_days(*days: Sequence[Finding]) -> list[dict[FindingKey, FindingState]]:
+    """Return the states before the first run and after the run of each day."""
+    walk: list[dict[FindingKey, FindingState]] = [{}]
+    for number, found in enumerate(days):
+        walk.append(advance(walk[-1], found, day(number), RULES))
+    return walk
+
+
+def test_a_phase_absorbs_its_stages_once_it_fires() -> None:
+    stages = [INDUCTOR, replace(WAIT, onset_us=WAIT.onset_us - 6 * DAY_US)]
+    phase = replace(REGRESSION, onset_us=REGRESSION.onset_us - 3 * DAY_US)
+    walk = after_days(stages, stages, [*stages, phase], [*stages, phase])
+
+    by_key = {FindingKey.of(each): each for each in (*stages, phase)}
+    assert {walk[3][key].state for key in by_key if key != FindingKey.of(phase)} == {State.FIRING}
+    absorbed = [walk[4][FindingKey.of(stage)] for stage in stages]
+    assert {state.ended for state in absorbed} == {Resolution.MERGED}
+    assert {state.merged_into for state in absorbed} == {FindingKey.of(phase)}
+    assert walk[4][FindingKey.of(phase)].state is State.FIRING
+    assert transition(walk[3][FindingKey.of(INDUCTOR)], absorbed[0]) is Transition.MERGED
+
+
+def test_a_stage_does_not_begin_beside_its_phase_or_another_stage() -> None:
+    for first in (REGRESSION, INDUCTOR):
+        walk = after_days([first], [first], [first, WAIT], [first, WAIT], [first, WAIT])
+        assert list(walk[-1]) == [FindingKey.of(first)]
+
+
+def test_of_stages_that_begin_together_one_fires() -> None:
+    walk = after_days([INDUCTOR, WAIT], [INDUCTOR, WAIT])
+    assert len(walk[-1]) == 1
+
+
+def test_an_incident_becomes_part_of_the_regression_of_its_series() -> None:
+    walk = after_days([INCIDENT], [INCIDENT], [REGRESSION], [REGRESSION])
+    states = {key.verdict: state for key, state in walk[-1].items()}
+
+    assert states[Verdict.REGRESSION].state is State.FIRING
+    assert states[Verdict.INCIDENT].state is State.RESOLVED
+    assert [state.state for state in walk[-1].values()].count(State.FIRING) == 1
+
+
+def test_no_incident_begins_beside_the_regression_of_its_series() -> None:
+    walk = after_days([REGRESSION], [REGRESSION], [INCIDENT], [INCIDENT])
+    assert {key.verdict for key in walk[-1]} == {Verdict.REGRESSION}
+
+
+def test_a_small_one_that_grows_is_one_finding() -> None:
+    small = finding(verdict=Verdict.SMALL)
+    walk = after_days([small], [small], [REGRESSION], [REGRESSION])
+    firing = [key.verdict for key, state in walk[-1].items() if state.state is State.FIRING]
+    assert firing == [Verdict.REGRESSION]
+
+
+def test_what_fires_keeps_the_numbers_of_that_day() -> None:
+    today = replace(REGRESSION, ratio=1.2)
+    states = history([REGRESSION, REGRESSION, today])
+    assert last(states).finding.ratio == today.ratio
+    fired = last(states).fired
+    assert fired is not None
+    assert fired.ratio == REGRESSION.ratio
+
+
+def test_a_cohort_that_runs_no_more_resolves_its_finding_as_gone() -> None:
+    before = {FIRING.key: FIRING}
+    after = advance(before, [], day(20), RULES, [REGRESSION.series])[FIRING.key]
+    assert (after.state, after.ended, after.resolved_us) == (
+        State.RESOLVED,
+        Resolution.GONE,
+        day(20),
+    )
+    assert transition(FIRING, after) is Transition.GONE
+    assert after.version == FIRING.version + 1
+
+
+def test_a_cohort_that_still_runs_is_not_gone() -> None:
+    before = {FIRING.key: FIRING}
+    assert advance(before, [], day(20), RULES) == before
+    again = advance(before, [REGRESSION], day(20), RULES, [REGRESSION.series])
+    assert again[FIRING.key].state is State.FIRING
