@@ -266,7 +266,7 @@ def read_json(body: bytes, most: int) -> list[ResourceSpans]:
     """
     try:
         return _JsonRequest(body, most).groups()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (MalformedBody, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody(_MALFORMED_JSON) from error
 
 
