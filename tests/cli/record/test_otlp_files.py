@@ -90,7 +90,7 @@ def test_a_named_job_takes_spans_that_name_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b'{"resourceSpans": [', "1: The body is not JSON."),
+        (b'{"resourceSpans": [', "1: The body is not an ExportTraceServiceRequest in JSON."),
         (b'{"resourceSpans": [{"scopeSpans": [{"spans": [{}]}]}]}', "1: bad_id in a span"),
         (framed(b"\x0a\x05abc"), "1: The body is not an ExportTraceServiceRequest."),
         (framed(b"\x0a\x05abc")[:-1], "1: a message that is cut, or longer than 16 MiB"),
