@@ -5,8 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from benchmarks.detectors.calibration import pooled, spreads
 from benchmarks.detectors.causes import by_cause
 from benchmarks.detectors.engines import FAMILIES, engines, frontier
+from benchmarks.detectors.fleets.scenario import Scenario
+from benchmarks.detectors.fleets.shape import SHAPES
 from benchmarks.detectors.labelled import compare, compare_best, read_labelled
 from benchmarks.detectors.otava import FOLDER, Otava
 from benchmarks.detectors.report import labelled_json, scores_json, write_labelled, write_scores
@@ -25,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one comparison and return the exit code."""
     args = _parser().parse_args(argv)
     try:
-        {"detect": _detect, "changepoints": _change_points}[args.act](args)
+        {"detect": _detect, "changepoints": _change_points, "spread": _spread}[args.act](args)
     except (EttError, OSError) as error:
         print(f"benchmarks.detectors: {error}", file=sys.stderr)
         if isinstance(error, EttError) and error.hint:
@@ -41,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.detectors",
         description="Compare detectors of regressions on data whose changes are known.",
     )
-    acts = parser.add_subparsers(dest="act", metavar="detect|changepoints", required=True)
+    acts = parser.add_subparsers(dest="act", metavar="detect|changepoints|spread", required=True)
     detect = acts.add_parser(
         "detect",
         help="compare detectors on simulated fleets",
@@ -61,6 +64,18 @@ def _parser() -> argparse.ArgumentParser:
             "--otava", type=Path, default=FOLDER, help=f"folder of Apache Otava (default {FOLDER})"
         )
         add_json(act)
+    spread = acts.add_parser(
+        "spread",
+        help="print how scores of fleets without a change spread; 1 is right",
+        description="Simulate fleets of each shape in which nothing changes, and print the "
+        "deviation of the scores of small, middle and large cohorts, and their number.",
+    )
+    spread.add_argument(
+        "--fleets", type=int, default=12, help="of each shape and rate (default 12)"
+    )
+    spread.add_argument("--seed", type=int, default=7000, help="of the first (default 7000)")
+    spread.add_argument("--shapes", type=_words(SHAPES), default=list(SHAPES), help="(default all)")
+    spread.add_argument("--rates", type=int, nargs="+", default=[12, 60], help="attempts a day")
     return parser
 
 
@@ -131,6 +146,17 @@ def _change_points(args: argparse.Namespace) -> None:
         write_json(labelled_json(by_finder))
     else:
         write_labelled(by_finder)
+
+
+def _spread(args: argparse.Namespace) -> None:
+    for shape in args.shapes:
+        for rate in args.rates:
+            scenario = Scenario(attempts_per_day=rate, shape=SHAPES[shape])
+            by_size = pooled(spreads(scenario, range(args.seed, args.seed + args.fleets)))
+            cells = (
+                f"{size} {each.deviation:.2f} ({each.number:,})" for size, each in by_size.items()
+            )
+            print(f"{shape:>10} {rate:4} a day  {'  '.join(cells)}", flush=True)
 
 
 if __name__ == "__main__":

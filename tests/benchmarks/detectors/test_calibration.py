@@ -2,12 +2,11 @@
 
 import pytest
 
+from benchmarks.detectors.__main__ import main
 from benchmarks.detectors.calibration import pooled, spreads
 from benchmarks.detectors.fleets.scenario import Scenario
 from benchmarks.detectors.fleets.shape import SHAPES
 
-TUNED = ("zipf", "gamma", "weibull", "heavy", "bimodal", "ar1", "weekends", "churn", "sizes")
-KEPT = ("laplace", "uniform")  #: of which nothing was tuned
 FEWEST = 300  #: scores, for their deviation to be known within a tenth
 
 
@@ -27,10 +26,8 @@ def test_scores_of_fleets_without_a_change_spread_by_one(shape: str) -> None:
     assert all(0.85 <= deviation <= 1.15 for deviation in deviations.values()), deviations
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("rate", [12, 60])
-@pytest.mark.parametrize("shape", [*TUNED, *KEPT])
-def test_scores_spread_by_one_in_every_shape_and_size_class(shape: str, rate: int) -> None:
-    deviations = _deviations(shape, rate, 12)
-    assert deviations
-    assert all(0.85 <= deviation <= 1.15 for deviation in deviations.values()), deviations
+def test_the_spread_of_each_shape_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["spread", "--fleets", "1", "--shapes", "zipf,laplace", "--rates", "12"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [["zipf", "12"], ["laplace", "12"]]
+    assert all("small" in line and "large" in line for line in lines)
