@@ -22,8 +22,8 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ett_service.api.admission import Admission, Refused
 from ett_service.api.answers import add_headers
+from ett_service.api.load.admission import Admission, Refused
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import OWN

@@ -21,15 +21,16 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import connections, docs, fleet, health
+from ett_service.api import docs, fleet, health
 from ett_service.api.access import Access, OwnMetrics
-from ett_service.api.admission import Admission
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
+from ett_service.api.load import connections
+from ett_service.api.load.admission import Admission
+from ett_service.api.load.overload import Admitted
+from ett_service.api.load.reads import Reads
 from ett_service.api.metrics import scrape
-from ett_service.api.overload import Admitted
 from ett_service.api.problems import add_handlers
-from ett_service.api.reads import Reads
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
     corrections,

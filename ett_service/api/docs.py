@@ -13,7 +13,7 @@ from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from ett_service.api.overload import ALWAYS_IN
+from ett_service.api.load.overload import ALWAYS_IN
 from ett_service.api.problems import Problem, ProblemDocument, ProblemKind, declared
 from ett_service.ingest.requests import regression_remark_schema, remark_schema
 from ett_service.ingest.trainer_status import trainer_status_schema

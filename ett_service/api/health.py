@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
-from ett_service.api.admission import Admission
 from ett_service.api.answers import Answer
 from ett_service.api.deps import State
+from ett_service.api.load.admission import Admission
 from ett_service.api.state import AppState
 from ett_service.core.errors import EttError
 from ett_service.storage.engine.migrate import schema_is_current

@@ -3,8 +3,8 @@
 import pytest
 
 from ett_service.api.access import OwnMetrics
-from ett_service.api.admission import Admission
-from ett_service.api.capacity import Capacities
+from ett_service.api.load.admission import Admission
+from ett_service.api.load.capacity import Capacities
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
 from ett_service.metrics.text import TextFormat
 from tests.builders.clock import NOON, SECOND

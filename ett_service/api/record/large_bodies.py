@@ -9,8 +9,8 @@ from anyio import to_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from ett_service.api.admission import Admission, Gone, Place, Refused
 from ett_service.api.bodies import read_body
+from ett_service.api.load.admission import Admission, Gone, Place, Refused
 from ett_service.api.problems import Problem
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import BodyTooLarge

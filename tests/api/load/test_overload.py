@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ett_service.api.admission import Admission
-from ett_service.api.capacity import Capacities, Capacity, ConnectionLimits
-from ett_service.api.overload import Admitted
+from ett_service.api.load.admission import Admission
+from ett_service.api.load.capacity import Capacities, Capacity, ConnectionLimits
+from ett_service.api.load.overload import Admitted
 from ett_service.client.sending.transport import Response, request
 from tests.builders.record import wire
 from tests.builders.servers.ett import Server, serving_new

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.requests import ClientDisconnect
 
-from ett_service.api.admission import Admission, BodyBytes, Pool, Refused
-from ett_service.api.capacity import Capacities, Capacity
+from ett_service.api.load.admission import Admission, BodyBytes, Pool, Refused
+from ett_service.api.load.capacity import Capacities, Capacity
 from ett_service.api.problems import Problem
 
 SMALL = Capacity(requests=2, cost=100, waiting=4, wait_s=60)

@@ -22,7 +22,7 @@ from typing import Any
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect
 
-from ett_service.api.capacity import Capacities, Capacity
+from ett_service.api.load.capacity import Capacities, Capacity
 from ett_service.api.problems import Problem, ProblemKind
 
 log = logging.getLogger(__name__)

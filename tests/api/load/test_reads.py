@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import Message, Send
 
-from ett_service.api.reads import in_pieces
+from ett_service.api.load.reads import in_pieces
 from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.waiting import wait_for
 

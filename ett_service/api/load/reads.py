@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ett_service.api.admission import Place
+from ett_service.api.load.admission import Place
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import interrupt
 

@@ -9,8 +9,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ett_service.api.admission import UNKNOWN, Admission, Pool, Refused
-from ett_service.api.connections import require_small_head
+from ett_service.api.load.admission import UNKNOWN, Admission, Pool, Refused
+from ett_service.api.load.connections import require_small_head
 from ett_service.api.problems import Problem, ProblemKind, render
 
 ALWAYS_IN = frozenset({"/healthz", "/readyz", "/openapi.json"})

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from ett_service.api.packed import Packed
+from ett_service.api.load.packed import Packed
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [5], [70_000, 0, 1], [1 << 20] * 3])

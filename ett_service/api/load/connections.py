@@ -21,9 +21,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ett_service.api.admission import Refused
 from ett_service.api.answers import add_headers
-from ett_service.api.capacity import ConnectionLimits
+from ett_service.api.load.admission import Refused
+from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
 
 _PIECE = 16 << 10
