@@ -148,6 +148,7 @@ ROOM = (
             f"max ({once(whole('ett_db_size_bytes'))})\n-\n"
             f"max ({once(whole('ett_db_size_bytes') + WEEK_AGO)})",
             "growth",
+            may_be_empty="No week is over.",
         ),
         unit="bytes",
         width=8,
