@@ -80,7 +80,7 @@ def _inserts(project_id: int, numbers: range) -> RowChanges:
     changes = RowChanges()
     for number in numbers:
         job = f"job-{number:06}"
-        changes.new["job"].append((project_id, job, START))
+        changes.new["job"].append((project_id, job, START, None))
         rows = [
             (project_id, job, event.id, event.type, event.at, START, number, encode_body(event))
             for event in events_of(number)

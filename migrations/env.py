@@ -3,6 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from ett_service.storage.engine.migrate import TURN
 from ett_service.storage.schema import metadata, views
 
 
@@ -11,6 +12,7 @@ def run(conn: Connection) -> None:
     if conn.dialect.name == "postgresql":
         # Better to fail at once and be run again than to make every writer wait behind us.
         conn.exec_driver_sql("SET LOCAL lock_timeout = '3s'")
+        conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock({TURN})")
         conn.exec_driver_sql("SET LOCAL statement_timeout = 0")
     context.configure(
         connection=conn,

@@ -17,7 +17,9 @@ from ett_service.core.ledger.fold import JobFold
 from ett_service.core.ledger.results import FORMULA_VERSION, Exclusion, JobLedger
 from ett_service.core.words import JobState
 from ett_service.storage.engine.store import Readable
+from ett_service.storage.engine.trips import in_one_trip
 from ett_service.storage.fleet import contributions
+from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
     JobChanges,
@@ -182,13 +184,13 @@ def refresh(
     born_us = dirty_marks.lock(conn, key)
     if born_us is None:
         return None
-    batches = dirty_marks.take(conn, key)
+    marks = dirty_marks.take(conn, key)
     head = ledgers.head(conn, key)
-    if not (batches or is_outdated(head, now_us)):
+    if not (marks.batches or is_outdated(head, now_us)):
         return None
     revision, folded = _revision(head), None
     if kept_fold and (kept_fold.born_us, kept_fold.revision) == (born_us, revision):
-        folded = _fold_forward(conn, kept_fold, batches, now_us, limits)
+        folded = _fold_forward(conn, kept_fold, marks.batches, now_us, limits)
     previous = kept_fold if folded else None
     if folded is None:
         if kept_fold and kept_fold.fold.event_count > _LONG:
@@ -196,9 +198,15 @@ def refresh(
         folded = fold_job(job_record(conn, key), now_us, limits)
     changes = JobChanges(key.project_id)
     new_head = folded.head(revision + 1, now_us, open_every_us)
-    changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
+    if head is None:  # nothing is stored of the job
+        changes.compare_ledger(key, folded.ledger, new_head, LedgerRows())
+    else:
+        changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
     roll_up(conn, changes, folded, previous)
-    changes.write(conn, {})
+    cohort_ids: CohortIds = {}
+    changes.contributions.learn(conn, key.project_id, cohort_ids)
+    with in_one_trip(conn):
+        changes.write(conn, cohort_ids, now_us if marks.oldest_us is None else marks.oldest_us)
     return KeptFold(key, folded.fold, born_us, new_head.revision, folded.ledger, folded.exclusions)
 
 

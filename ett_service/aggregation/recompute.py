@@ -26,7 +26,7 @@ from ett_service.aggregation.verify import repair
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
-from ett_service.storage.fleet import contributions
+from ett_service.storage.fleet import contributions, unmerged
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows, existing_rows
 from ett_service.storage.jobs import batches
@@ -86,7 +86,7 @@ def refold(
     and the jobs' marks are to be taken before.
     """
     ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
-    cells = contributions.existing_of_batch(conn, batch, hold=True)
+    cells = contributions.existing_of_batch(conn, batch)
     samples = counters.stored(conn, batch)
     changes = JobChanges(batch.project_id)
     for folded in fold_batch(conn, batch, now_us, limits):
@@ -140,11 +140,16 @@ class _Run:
         def commit(conn: Connection) -> None:
             if changes is not None:
                 batches.take_marks(conn, batch)
-                changes.write(conn, ids)
+                _write(conn, batch, changes, ids)
             batches.write(conn, place)
 
         self._store.write(commit)
         return place
+
+
+def _write(conn: Connection, batch: JobBatch, changes: JobChanges, ids: CohortIds) -> None:
+    changes.write(conn, ids, 0)
+    unmerged.merge_jobs(conn, batch)
 
 
 def _pool(url: str, processes: int, limits: Limits) -> ProcessPoolExecutor:
@@ -193,7 +198,7 @@ class _Writer:
         if locked.jobs:
             # Before the events are read: what comes in after them leaves a mark that stays.
             batches.take_marks(conn, locked)
-            refold(conn, locked, now_us, self._limits).write(conn, ids)
+            _write(conn, locked, refold(conn, locked, now_us, self._limits), ids)
 
 
 _worker: _Folder | _Writer

@@ -61,7 +61,7 @@ def _check(conn: Connection, batch: JobBatch, limits: Limits) -> Iterator[Verdic
     """Recompute jobs on a connection that sees one state throughout."""
     marked = batches.marked(conn, batch)
     ledgers = LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))
-    cells = contributions.existing_of_batch(conn, batch, hold=False)
+    cells = contributions.existing_of_batch(conn, batch)
     samples = counters.stored(conn, batch)
     for record in job_records(conn, batch):
         key, head = record.key, ledgers.head(record.key.job)
@@ -206,7 +206,8 @@ class DayVerdict:
 def verify_rollups(store: Readable) -> Iterator[DayVerdict]:
     """Sum all contributions anew and compare, hours and days, sums and tallies.
 
-    Jobs that wait to be folded make no difference: their rollups are as their contributions.
+    Jobs that wait to be folded make no difference: their rollups are as their contributions. What
+    waits to be merged counts as merged.
     """
     with store.reading() as conn:
         yield from map(_compare, rollup_rows.days(conn))
@@ -237,6 +238,10 @@ def _rollup_differences(
 
 def repair(store: Store) -> int:
     """Correct every row that differs, and return how many did."""
+    with store.reading() as conn:
+        unseen = rollup_rows.unseen(conn)
+    for project_id, days in unseen.items():
+        store.write(partial(rollup_deltas.hold, project_id=project_id, days=days))
     repaired = 0
     for project_id, changes in list(_differing(store)):
         store.write(partial(rollup_deltas.write, project_id=project_id, changes=changes))

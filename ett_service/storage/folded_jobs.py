@@ -12,17 +12,14 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    Table,
-    select,
-)
+from sqlalchemy import Connection, Select, Table, Text, any_, bindparam, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.core.fleet.contribution import Cells
 from ett_service.core.ledger.results import JobLedger, Segment
 from ett_service.storage.engine import statements
-from ett_service.storage.engine.statements import Values
+from ett_service.storage.engine.insertion import Values
+from ett_service.storage.engine.trips import read_together
 from ett_service.storage.fleet.contributions import CohortIds, ContributionChanges, ExistingCells
 from ett_service.storage.jobs.ledgers import PARTS, SEGMENTS, Head, ledger_columns, rows
 from ett_service.storage.metrics import counters
@@ -85,16 +82,23 @@ def differences(
 
 def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) -> RowsOf:
     """Read all rows of these jobs."""
+    read = [(table, _of_jobs(table, conn.dialect.name)) for table in tables]
+    answers = read_together(conn, [(each, batch.parameters()) for _, each in read])
     rows: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
-    for table in tables:
-        for row in map(tuple, conn.execute(_of_jobs(table), batch.parameters())):
+    for (table, _), found in zip(read, answers, strict=True):
+        for row in found:
             rows[table.name, row[1]].append(row)
     return rows
 
 
 @cache
-def _of_jobs(table: Table) -> Select[Any]:
-    return select(table).where(*of_jobs(table))
+def _of_jobs(table: Table, dialect: str) -> Select[Any]:
+    if dialect == "sqlite":
+        return select(table).where(*of_jobs(table))
+    jobs = bindparam("jobs", type_=ARRAY(Text))
+    return select(table).where(
+        table.c.project_id == bindparam("project_id"), table.c.job == any_(jobs)
+    )
 
 
 @cache
@@ -191,10 +195,14 @@ class JobChanges:
         if sample != stored:
             self.samples.append((key, sample))
 
-    def write(self, conn: Connection, ids: CohortIds) -> None:
-        """Write them; *ids* are those of the project's cohorts, and learn of new ones."""
+    def write(self, conn: Connection, ids: CohortIds, marked_us: int) -> None:
+        """Write them; *ids* are those of the project's cohorts, and learn of new ones.
+
+        The rollups follow once they are merged. *marked_us* is when the oldest of the facts came
+        in that the ledgers did not know.
+        """
         self.ledgers.write(conn)
-        self.contributions.write(conn, self.project_id, ids)
+        self.contributions.write(conn, self.project_id, ids, marked_us)
         counters.put(conn, self.samples)
 
 

@@ -57,7 +57,7 @@ def _fold(conn: Connection, key: JobKey) -> None:
     head = Head(1, 1, len(EVENTS), folded_us=RECEIVED_AT, due_us=None)
     changes = JobChanges(key.project_id)
     changes.compare_ledger(key, replace(folded, checkpoints=()), head, LedgerRows())
-    changes.write(conn, {})
+    changes.write(conn, {}, RECEIVED_AT)
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import Script, ScriptDirectory
 from sqlalchemy import Connection, inspect
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+from sqlalchemy.schema import CreateIndex
 
 from ett_service.storage.engine import migrate, postgresql, sqlite
 from ett_service.storage.engine.errors import StorageUnavailable
@@ -19,6 +21,9 @@ REVISIONS = list(reversed(list(SCRIPTS.walk_revisions())))
 
 #: Alembic keeps the revision in a column of this length.
 LONGEST_REVISION = 32
+
+BY_RATIO = "ix_job_ledger_ett_ratio"
+SQLITES_OWN = frozenset({"sqlite_schema", "sqlite_temp_schema"})
 
 
 @contextmanager
@@ -69,8 +74,30 @@ def test_sqlite_builds_the_same_tables_strict(bare_database_url: str) -> None:
     with connected(bare_database_url) as conn:
         listed = conn.exec_driver_sql("PRAGMA table_list").mappings().all()
     strict = {row["name"] for row in listed if row["strict"]}
+    without_rowid = {row["name"] for row in listed if row["wr"]} - SQLITES_OWN
 
     assert strict == set(metadata.tables)
+    assert without_rowid == {
+        name
+        for name, table in metadata.tables.items()
+        if not table.dialect_options["sqlite"]["with_rowid"]
+    }
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+def test_sqlite_builds_the_index_of_an_expression_that_is_not_reflected(
+    bare_database_url: str,
+) -> None:
+    migrate.migrate(bare_database_url)
+    with connected(bare_database_url) as conn:
+        built = conn.exec_driver_sql(
+            "SELECT sql FROM sqlite_master WHERE name = ?", (BY_RATIO,)
+        ).scalar_one()
+    (declared,) = (
+        index for index in metadata.tables["job_ledger"].indexes if index.name == BY_RATIO
+    )
+
+    assert built == str(CreateIndex(declared).compile(dialect=sqlite_dialect()))
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
@@ -81,7 +108,7 @@ def test_a_migration_that_cannot_get_its_lock_gives_up_and_leaves_nothing(
     with connected(bare_database_url) as conn:
         conn.exec_driver_sql("LOCK TABLE event IN ACCESS SHARE MODE")
         with pytest.raises(StorageUnavailable, match="lock timeout"):
-            migrate.undo(bare_database_url)
+            migrate.undo(bare_database_url, patience_s=0)
 
     assert differences(bare_database_url) == []
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 from sqlalchemy import Connection, Table, select
+from sqlalchemy.exc import IntegrityError
 
 from ett_service.aggregation.fold_job import KeptFold, refresh, warm
 from ett_service.aggregation.verify import verify
@@ -16,12 +17,13 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.storage import deletion
 from ett_service.storage.deletion import OF_A_JOB, Holdings, delete_job
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import corrections
+from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.schema import metadata
+from ett_service.storage.schema import dirty, event, metadata
 from tests.builders.clock import NOON, SECOND
 from tests.builders.databases.statements import FEWEST_STATEMENTS, before_statement
 from tests.builders.ledgers import (
@@ -251,3 +253,18 @@ def test_a_job_deleted_between_any_two_steps_of_ingest_goes_whole_or_comes_again
 def count_events(store: Store, key: JobKey) -> int:
     with store.reading() as conn:
         return len(stored_events.events(conn, *key))
+
+
+def test_no_event_is_kept_whose_job_is_gone_as_its_mark_refers_to_it(
+    store: Store, project_id: int
+) -> None:
+    key = JobKey(project_id, "gone")
+    columns = ("project_id", "job", "id", "type", "at_us", "received_us", "batch", "body")
+
+    def late(conn: Connection) -> None:
+        insert_values(conn, event, columns, [(*key, "a", "heartbeat", NOON, NOON, 1, "{}")])
+        dirty_marks.mark(conn, key, NOON)
+
+    with pytest.raises((StorageUnavailable, IntegrityError)):
+        store.write(late)
+    assert content(store, (event, dirty)) == {"event": [], "dirty": []}

@@ -10,7 +10,7 @@ from ett_service.core.events import PhaseStarted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Phase
-from ett_service.storage.engine.statements import Values
+from ett_service.storage.engine.insertion import Values
 from ett_service.storage.engine.store import Store
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
@@ -50,7 +50,7 @@ def write(
     store: Store, key: JobKey, ledger: JobLedger, written: Head, before: StoredLedger
 ) -> None:
     changes = changes_to(key, ledger, written, before)
-    store.write(lambda conn: changes.write(conn, {}))
+    store.write(lambda conn: changes.write(conn, {}, NOON))
 
 
 def rows_of(store: Store, key: JobKey) -> LedgerRows:

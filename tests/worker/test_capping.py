@@ -4,7 +4,8 @@ from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.worker.ledgers import CAP_EVERY_US, CohortCapping, Worker
+from ett_service.worker.capping import CAP_EVERY_US, CohortCapping
+from ett_service.worker.ledgers import Worker
 from tests.builders.clock import HOUR, NOON, Clock
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event

@@ -130,10 +130,14 @@ def test_trouble_with_one_write_leaves_the_others_standing(store: Store, project
     with pytest.raises(StorageUnavailable):
         worker.run_once()
 
-    assert marked(store) == [first]
-    assert stored(store, second) is not None
+    (refused,) = marked(store)
+    assert stored(store, second if refused == first else first) is not None
     assert worker.run_once() == 1
     assert marked(store) == []
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {vars(record)["event"] for record in caplog.records}
 
 
 def test_the_loop_goes_on_when_the_database_is_well_again(
@@ -145,6 +149,5 @@ def test_the_loop_goes_on_when_the_database_is_well_again(
     with caplog.at_level(logging.ERROR), ExitStack() as stack:
         with without(store, "dirty"):
             stack.enter_context(running(worker))
-            assert wait_for(lambda: bool(caplog.records))
-        assert vars(caplog.records[0])["event"] == "ledgers_failed"
+            assert wait_for(lambda: "ledgers_failed" in logged(caplog))
         assert wait_for(lambda: stored(store, key) is not None)

@@ -2,6 +2,8 @@
 
 EttError
 ├── StorageUnavailable   the database did not answer, has no room or is closed: try again
+│   ├── LockTimeout      another transaction held what this one needs for too long
+│   └── Migrating        the schema is being changed, or is another version's
 ├── StoreInUse           another process writes this SQLite file
 └── WrongStore           the address, the schema or the server's settings do not serve
 """
@@ -23,6 +25,16 @@ class StorageUnavailable(EttError):
     is_outage = True  #: a log has one line a minute of it, see ``ett_service.logs``
 
 
+class LockTimeout(StorageUnavailable):
+    """Another transaction held for too long what this one needs."""
+
+
+class Migrating(StorageUnavailable):
+    """The schema is being changed, or is not the one that this version reads and writes."""
+
+    hint = "Wait for `ett migrate`; if none runs, run it, with this version of the service."
+
+
 class StoreInUse(EttError):
     """A second process wants to write a SQLite file."""
 
@@ -38,6 +50,9 @@ _FOREIGN_KEY_VIOLATION = "23503"
 
 #: PostgreSQL ended a session whose process was silent inside a transaction; paused, mostly.
 _IDLE_IN_TRANSACTION = "25P03"
+
+#: PostgreSQL: a lock was not free within ``lock_timeout``.
+_LOCK_NOT_AVAILABLE = "55P03"
 
 #: Primary result codes that tell of the database's state and not of a faulty statement.
 _STATES_OF_SQLITE = frozenset(
@@ -61,7 +76,9 @@ def translate(error: BaseException) -> BaseException:
     """Return ``StorageUnavailable`` for what the database's state caused, else *error* itself."""
     if not _is_of_the_database(error):
         return error
-    unavailable = StorageUnavailable(f"The database is unavailable: {_reason(error)}.")
+    is_locked = getattr(getattr(error, "orig", None), "sqlstate", None) == _LOCK_NOT_AVAILABLE
+    kind = LockTimeout if is_locked else StorageUnavailable
+    unavailable = kind(f"The database is unavailable: {_reason(error)}.")
     unavailable.__cause__ = error
     return unavailable
 

@@ -4,20 +4,25 @@ A holder that was paused for longer than its lease does not know that another to
 write under a lease begins with :func:`hold`, which finds the epoch that the next holder made.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Text,
     bindparam,
     cast,
+    delete,
     func,
     literal_column,
     select,
     update,
 )
 from sqlalchemy import case as choice
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
@@ -44,28 +49,60 @@ _CLOCKS: dict[str, ColumnElement[int]] = {
 
 
 def _taking(dialect: str) -> Any:
-    now_us = _CLOCKS[dialect]
-    until_us = now_us + bindparam("lease_us")
-    mine = lease.c.holder == bindparam("of_holder")
+    until_us = _CLOCKS[dialect] + bindparam("lease_us")
     fresh = INSERTS[dialect](lease).values(
         name=bindparam("of_name"), holder=bindparam("of_holder"), epoch=1, expires_us=until_us
     )
-    return fresh.on_conflict_do_update(
+    return _unless_held(fresh, dialect).returning(lease.c.epoch)
+
+
+def _taking_all() -> Any:
+    names = func.unnest(bindparam("of_names", type_=ARRAY(Text))).table_valued("name")
+    fresh = select(
+        names.c.name,
+        bindparam("of_holder", type_=Text),
+        literal_column("1", BigInteger),
+        _CLOCKS["postgresql"] + bindparam("lease_us", type_=BigInteger),
+    )
+    columns = ["name", "holder", "epoch", "expires_us"]
+    insert = postgresql.insert(lease).from_select(columns, fresh)
+    return _unless_held(insert, "postgresql").returning(lease.c.name)
+
+
+def _unless_held(insert: Any, dialect: str) -> Any:
+    """Have the leases of a row that is there taken if they ran out or are the holder's."""
+    mine = lease.c.holder == insert.excluded.holder
+    return insert.on_conflict_do_update(
         index_elements=[lease.c.name],
         set_={
-            "holder": bindparam("of_holder"),
+            "holder": insert.excluded.holder,
             "epoch": lease.c.epoch + choice((mine, 0), else_=1),
-            "expires_us": until_us,
+            "expires_us": insert.excluded.expires_us,
         },
-        where=mine | (lease.c.expires_us < now_us),
-    ).returning(lease.c.epoch)
+        where=mine | (lease.c.expires_us < _CLOCKS[dialect]),
+    )
 
 
 _TAKE = {dialect: _taking(dialect) for dialect in _CLOCKS}
+_TAKE_ALL = _taking_all()
 _NOW = {dialect: select(now_us) for dialect, now_us in _CLOCKS.items()}
 _MINE = (lease.c.name == bindparam("of_name"), lease.c.epoch == bindparam("of_epoch"))
 _HOLD = select(lease.c.epoch).where(*_MINE).with_for_update(read=True)
 _RESIGN = update(lease).where(*_MINE).values(expires_us=0)
+_RESIGN_ALL = (
+    update(lease)
+    .where(
+        lease.c.name.in_(bindparam("of_names", expanding=True)),
+        lease.c.holder == bindparam("of_holder"),
+    )
+    .values(expires_us=0)
+)
+_HELD = select(lease.c.name, lease.c.holder).where(lease.c.expires_us >= bindparam("now_us"))
+_EXPIRED = (
+    select(lease.c.name)
+    .where(lease.c.expires_us < bindparam("now_us"))
+    .with_for_update(skip_locked=True)
+)
 
 
 def now_us(conn: Connection) -> int:
@@ -100,9 +137,39 @@ def hold(conn: Connection, name: str, epoch: int, *, idle_us: int = IDLE_US) -> 
         raise LeaseLost(f"The lease {name} is no longer held at epoch {epoch}.")
 
 
+def take_all(conn: Connection, names: Sequence[str], holder: str, seconds: float) -> list[str]:
+    """Take or renew several leases, in PostgreSQL; return the names of those that were got.
+
+    They come in order, so that two holders never wait for each other in a circle.
+    """
+    of = {"of_names": list(names), "of_holder": holder, "lease_us": round(seconds * SECOND_US)}
+    return list(conn.scalars(_TAKE_ALL, of))
+
+
+def resign_all(conn: Connection, names: Sequence[str], holder: str) -> None:
+    """Let go of the leases that are the holder's."""
+    conn.execute(_RESIGN_ALL, {"of_names": list(names), "of_holder": holder})
+
+
+def holders(conn: Connection, prefix: str) -> dict[str, str]:
+    """Return who holds each of the leases whose names begin so."""
+    held = _HELD.where(lease.c.name.startswith(prefix, autoescape=True))
+    return dict(map(tuple, conn.execute(held, _now(conn))))
+
+
+def forget_expired(conn: Connection, prefix: str) -> None:
+    """Delete leases that ran out and whose names begin so, as no holder of theirs comes again."""
+    gone = _EXPIRED.where(lease.c.name.startswith(prefix, autoescape=True))
+    conn.execute(delete(lease).where(lease.c.name.in_(gone)), _now(conn))
+
+
 def resign(conn: Connection, name: str, epoch: int) -> None:
     """Let the lease go, so that the next need not wait; its epoch goes on from here."""
     conn.execute(_RESIGN, {"of_name": name, "of_epoch": epoch})
+
+
+def _now(conn: Connection) -> dict[str, int]:
+    return {"now_us": now_us(conn)}
 
 
 def _end_if_silent(conn: Connection, idle_us: int) -> None:

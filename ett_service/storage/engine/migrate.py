@@ -1,5 +1,7 @@
 """Bringing a database to this version's schema."""
 
+import logging
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -9,27 +11,46 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy import URL, Connection, Engine, make_url, text
 from sqlalchemy.exc import ArgumentError
 
 from ett_service.storage.engine import postgresql, sqlite
-from ett_service.storage.engine.errors import WrongStore, translated
+from ett_service.storage.engine.errors import LockTimeout, WrongStore, translated
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
+log = logging.getLogger(__name__)
 
-def migrate(url: str, revision: str = "head") -> None:
+TURN = 0x45_54_54
+"""PostgreSQL's advisory lock of whoever migrates: one process at a time."""
+
+_HELD = text(
+    "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_database d ON d.oid = l.database "
+    "WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted "
+    "AND l.classid = 0 AND l.objid = :turn)"
+).bindparams(turn=TURN)
+
+PATIENCE_S = 60.0
+"""So long a migration tries to get its locks; between two attempts others go on."""
+
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
+
+
+def migrate(url: str, revision: str = "head", patience_s: float = PATIENCE_S) -> None:
     """Upgrade the database at *url*, which SQLite creates if there is none; head is the latest.
 
+    On PostgreSQL servers and workers go on meanwhile: a lock that is not free within 3 s is given
+    up, and everything is tried again after a pause, for *patience_s*.
+
     Raises ``WrongStore`` for an address that does not serve, ``StoreInUse`` if another process
-    writes the file, ``StorageUnavailable`` if the server does not answer.
+    writes the file, ``StorageUnavailable`` if the server does not answer or others hold its locks.
     """
-    _run(url, lambda config: command.upgrade(config, revision))
+    _run(url, lambda config: command.upgrade(config, revision), patience_s)
 
 
-def undo(url: str, revision: str = "base") -> None:
+def undo(url: str, revision: str = "base", patience_s: float = PATIENCE_S) -> None:
     """Take the database at *url* back to an earlier schema; base is none. Data is lost."""
-    _run(url, lambda config: command.downgrade(config, revision))
+    _run(url, lambda config: command.downgrade(config, revision), patience_s)
 
 
 def schema_is_current(conn: Connection) -> bool:
@@ -38,9 +59,26 @@ def schema_is_current(conn: Connection) -> bool:
 
 
 def require_current(conn: Connection) -> None:
-    """Raise ``WrongStore`` unless the schema is this version's."""
-    if not schema_is_current(conn):
-        raise WrongStore("The database's schema is not this version's.", "Run: ett migrate")
+    """Raise ``WrongStore`` unless the schema is this version's: older, newer, or none."""
+    if schema_is_current(conn):
+        return
+    (found, *_) = (*MigrationContext.configure(conn).get_current_heads(), "")
+    if found and found not in _revisions():
+        raise WrongStore(
+            f"The database's schema, {found}, is newer than this version's, {schema_revision()}.",
+            "Run the version of the service that made it, or a later one. Nothing was changed.",
+        )
+    raise WrongStore(
+        f"The database's schema, {found or 'none'}, is older than this version's.",
+        "Run: ett migrate",
+    )
+
+
+def is_migrating(conn: Connection) -> bool:
+    """Whether the schema is being changed by another process, or is not this version's."""
+    if conn.dialect.name == "postgresql" and conn.scalar(_HELD):
+        return True
+    return not schema_is_current(conn)
 
 
 def schema_revision() -> str:
@@ -82,11 +120,17 @@ def configuration() -> Config:
 
 
 @cache
+def _revisions() -> frozenset[str]:
+    scripts = ScriptDirectory.from_config(configuration()).walk_revisions()
+    return frozenset(script.revision for script in scripts)
+
+
+@cache
 def _heads() -> frozenset[str]:
     return frozenset(ScriptDirectory.from_config(configuration()).get_heads())
 
 
-def _run(url: str, change: Callable[[Config], None]) -> None:
+def _run(url: str, change: Callable[[Config], None], patience_s: float) -> None:
     parsed = address(url)
     alone: AbstractContextManager[None] = nullcontext()
     engine: Engine
@@ -95,10 +139,29 @@ def _run(url: str, change: Callable[[Config], None]) -> None:
         alone, engine = sqlite.sole_writer(path), sqlite.writing_engine(path)
     else:
         engine = postgresql.pooled_engine(parsed)
-    config = configuration()
     try:
-        with alone, translated(), engine.begin() as conn:
-            config.attributes["connection"] = conn
-            change(config)
+        with alone:
+            _change(engine, change, patience_s)
     finally:
         engine.dispose()
+
+
+def _change(engine: Engine, change: Callable[[Config], None], patience_s: float) -> None:
+    """Change the schema in one transaction; again after a pause where a lock was not free."""
+    until_s, pause_s = time.monotonic() + patience_s, _SHORTEST_PAUSE_S
+    while True:
+        try:
+            return _change_once(engine, change)
+        except LockTimeout:
+            if time.monotonic() + pause_s > until_s:
+                raise
+        log.warning("Others hold what the migration needs.", extra={"event": "lock_timeout"})
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _change_once(engine: Engine, change: Callable[[Config], None]) -> None:
+    config = configuration()
+    with translated(), engine.begin() as conn:
+        config.attributes["connection"] = conn
+        change(config)

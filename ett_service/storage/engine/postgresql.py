@@ -6,8 +6,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy.exc import ProgrammingError
 
-from ett_service.storage.engine.errors import StorageUnavailable, WrongStore, translated
+from ett_service.storage.engine.errors import (
+    LockTimeout,
+    Migrating,
+    StorageUnavailable,
+    WrongStore,
+    translated,
+)
 
 T = TypeVar("T")
 
@@ -18,6 +25,9 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "60s",
 }
 _CONNECTIONS = 16
+
+#: A table, a column or a function that is not there.
+_MISSING = frozenset({"42P01", "42703", "42883"})
 
 
 def pooled_engine(address: URL) -> Engine:
@@ -39,12 +49,13 @@ class PostgresqlStore:
 
     dialect = "postgresql"
 
-    def __init__(self, address: URL) -> None:
+    def __init__(self, address: URL, is_migrating: Callable[[Connection], bool]) -> None:
         self.url = address.render_as_string(hide_password=False)
         self._engine = pooled_engine(address)
         self._snapshots = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
+        self._is_migrating = is_migrating
         self._closed = False
         self._threads = ThreadPoolExecutor(_CONNECTIONS, thread_name_prefix="ett-writer")
         try:
@@ -67,7 +78,7 @@ class PostgresqlStore:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a connection that cannot write and sees one state throughout."""
-        with translated(), self._snapshots.connect() as conn:
+        with self._explained(), translated(), self._snapshots.connect() as conn:
             yield conn
 
     def require_room(self) -> None:
@@ -80,12 +91,29 @@ class PostgresqlStore:
         self._engine.dispose()
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        with translated(), self._engine.begin() as conn:
+        with self._explained(), translated(), self._engine.begin() as conn:
             return work(conn)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise ``Migrating`` in place of what a change of the schema caused."""
+        try:
+            yield
+        except (LockTimeout, ProgrammingError) as error:
+            if isinstance(error, ProgrammingError) and _state(error) not in _MISSING:
+                raise
+            with translated(), self._engine.connect() as conn:
+                if not self._is_migrating(conn):
+                    raise
+            raise Migrating("The database is being migrated.") from error
 
     def _require_open(self) -> None:
         if self._closed:
             raise StorageUnavailable("The store is closed.")
+
+
+def _state(error: ProgrammingError) -> str | None:
+    return getattr(error.orig, "sqlstate", None)
 
 
 def _require_durability(conn: Connection) -> None:

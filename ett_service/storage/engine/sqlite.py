@@ -120,13 +120,13 @@ class _Task(Generic[T]):
     def run(self, conn: Connection) -> None:
         self._value = self._work(conn)
 
-    def run_apart(self, conn: Connection) -> None:
-        """Run under a savepoint, so that its failure is its own."""
+    def try_to_run(self, conn: Connection) -> bool:
+        """Keep the failure for the caller, if it fails, and tell whether it did not."""
         try:
-            with conn.begin_nested():
-                self.run(conn)
+            self.run(conn)
         except Exception as error:  # noqa: BLE001 - the caller gets it
             self._error = error
+        return self._error is None
 
     def tell(self) -> None:
         if self._error is None:
@@ -268,13 +268,18 @@ class SqliteStore(SqliteReaders):
                 task.tell()
 
     def _run_apart(self, group: list[_Task[Any]]) -> None:
+        """Run each under a savepoint, so that its failure is its own."""
         connection = self._writer.connection.driver_connection
         assert connection is not None
         for task in group:
-            task.run_apart(self._writer)
+            self._writer.exec_driver_sql("SAVEPOINT work")
+            succeeded = task.try_to_run(self._writer)
             if not connection.in_transaction:
                 # A full disk, among others, makes SQLite roll back by itself, all of the group.
                 raise StorageUnavailable("The database aborted the transaction.")
+            if not succeeded:
+                self._writer.exec_driver_sql("ROLLBACK TO work")
+            self._writer.exec_driver_sql("RELEASE work")
 
 
 def _writer_with_reserve(path: Path) -> Connection:

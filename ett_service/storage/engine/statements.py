@@ -17,26 +17,25 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
-    column,
     func,
     literal,
     select,
-    table,
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
 
+from ett_service.storage.engine.insertion import Values, copy, insert_values, unnested
+from ett_service.storage.engine.trips import is_in_one_trip
+
 Rows = Sequence[Mapping[str, Any]]
+
 
 INSERTS: Mapping[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "postgresql": postgresql.Insert,
     "sqlite": sqlite.Insert,
 }
 """By dialect: inserts that can say what is to happen to a row that is there already."""
-
-#: From this many rows on PostgreSQL takes them faster by COPY, through a staging table.
-COPY_FROM = 100
 
 
 Condition: TypeAlias = Callable[[Any], ColumnElement[bool]]
@@ -55,7 +54,9 @@ def replace_rows(
     By default all columns are given, and to every row that is there.
     """
     if rows:
-        conn.execute(_replace(conn.dialect.name, into, columns, where), rows)
+        # One alone takes no batch, which would be a round trip of its own.
+        given = rows[0] if len(rows) == 1 else rows
+        conn.execute(_replace(conn.dialect.name, into, columns, where), given)
 
 
 @cache
@@ -80,67 +81,13 @@ def insert_new(conn: Connection, into: Table, rows: Rows) -> int:
     """
     if not rows:
         return 0
-    columns = tuple(rows[0])
-    counted = {"preserve_rowcount": True}
-    if conn.dialect.name == "sqlite":
-        return conn.execute(_insert(into), rows, execution_options=counted).rowcount
-    if len(rows) < COPY_FROM:
-        arrays = {name: [row[name] for row in rows] for name in columns}
-        statement = _insert_arrays(into, columns)
-        return conn.execute(statement, arrays, execution_options=counted).rowcount
-    _stage(conn, into, columns, rows)
-    return conn.execute(_insert_staged(into, columns), execution_options=counted).rowcount
+    return insert_values(conn, into, tuple(rows[0]), [tuple(row.values()) for row in rows])
 
-
-@cache
-def _insert(into: Table) -> Executable:
-    return sqlite.insert(into).on_conflict_do_nothing()
-
-
-@cache
-def _insert_arrays(into: Table, columns: tuple[str, ...]) -> Executable:
-    """Build one statement for any number of rows, so that it is prepared only once."""
-    arrays = [bindparam(name, type_=postgresql.ARRAY(into.c[name].type)) for name in columns]
-    rows = func.unnest(*arrays).table_valued(*columns).render_derived()
-    return postgresql.insert(into).from_select(columns, select(rows)).on_conflict_do_nothing()
-
-
-@cache
-def _insert_staged(into: Table, columns: tuple[str, ...]) -> Executable:
-    """Insert from the staging table: COPY itself knows no conflicts.
-
-    What an earlier insert of the same transaction left there is there already, so not new.
-    """
-    staging = table(_staging(into), *(column(name) for name in columns))
-    return postgresql.insert(into).from_select(columns, select(staging)).on_conflict_do_nothing()
-
-
-def _stage(conn: Connection, into: Table, columns: tuple[str, ...], rows: Rows) -> None:
-    staging = _staging(into)
-    conn.exec_driver_sql(
-        f"CREATE TEMPORARY TABLE IF NOT EXISTS {staging} (LIKE {into.name}) ON COMMIT DELETE ROWS"
-    )
-    driver = conn.connection.driver_connection
-    assert driver is not None
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY {staging} ({', '.join(columns)}) FROM STDIN") as copy,
-    ):
-        for row in rows:
-            copy.write_row(tuple(row.values()))
-
-
-def _staging(into: Table) -> str:
-    return f"new_{into.name}"
-
-
-Values: TypeAlias = tuple[Any, ...]
 
 _TEXTS = 1024
 
 #: From this many rows on PostgreSQL takes them faster as one array a column.
 _ARRAYS_FROM = 10
-_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def put(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
@@ -158,8 +105,8 @@ def add(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[V
 
 def insert(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
     """Insert rows of whose primary keys there are none, as :func:`put` does, but many faster."""
-    if _as_arrays(conn, rows):
-        _copy(conn, table, (*_keys(table), *names), rows)
+    if _as_arrays(conn, rows) and not is_in_one_trip(conn):
+        copy(conn, table.name, (*_keys(table), *names), rows)
     else:
         put(conn, table, names, rows)
 
@@ -184,7 +131,8 @@ def _upsert(
 
 
 def _as_arrays(conn: Connection, rows: Sequence[Values]) -> bool:
-    return conn.dialect.name == "postgresql" and len(rows) >= _ARRAYS_FROM
+    fewest = 2 if is_in_one_trip(conn) else _ARRAYS_FROM
+    return conn.dialect.name == "postgresql" and len(rows) >= fewest
 
 
 def _execute(conn: Connection, text: str, rows: Sequence[Values], *, arrays: bool) -> None:
@@ -196,15 +144,6 @@ def _execute(conn: Connection, text: str, rows: Sequence[Values], *, arrays: boo
         conn.exec_driver_sql(text, list(rows))
 
 
-def _copy(conn: Connection, table: Table, columns: Sequence[str], rows: Sequence[Values]) -> None:
-    driver = conn.connection.driver_connection
-    assert driver is not None
-    text = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
-    with driver.cursor() as cursor, cursor.copy(text) as copy:
-        for row in rows:
-            copy.write_row(row)
-
-
 @lru_cache(_TEXTS)
 def _upserting(
     table: Table, names: tuple[str, ...], paramstyle: str, *, adding: bool, arrays: bool
@@ -213,7 +152,7 @@ def _upserting(
     columns = (*keys, *names)
     rows = f"VALUES ({', '.join([_place(paramstyle)] * len(columns))})"
     if arrays:
-        rows = f"SELECT * FROM {_unnested(table, columns, paramstyle)}"  # noqa: S608 - names of the schema
+        rows = f"SELECT * FROM {unnested(table, columns)}"  # noqa: S608 - names of the schema
     before = f"{table.name}.{{0}} + " if adding else ""
     changes = ", ".join(f"{{0}} = {before}excluded.{{0}}".format(name) for name in names)
     return (
@@ -227,7 +166,7 @@ def _deletion(table: Table, paramstyle: str, *, arrays: bool) -> str:
     keys = _keys(table)
     if arrays:
         alike = " AND ".join(f"{table.name}.{name} = listed.{name}" for name in keys)
-        listed = f"{_unnested(table, keys, paramstyle)} AS listed({', '.join(keys)})"
+        listed = f"{unnested(table, keys)} AS listed({', '.join(keys)})"
         return f"DELETE FROM {table.name} USING {listed} WHERE {alike}"  # noqa: S608 - as above
     alike = " AND ".join(f"{name} = {_place(paramstyle)}" for name in keys)
     return f"DELETE FROM {table.name} WHERE {alike}"  # noqa: S608 - as above
@@ -239,11 +178,6 @@ def _keys(table: Table) -> tuple[str, ...]:
 
 def _place(paramstyle: str) -> str:
     return "?" if paramstyle == "qmark" else "%s"
-
-
-def _unnested(table: Table, columns: Iterable[str], paramstyle: str) -> str:
-    kinds = [table.c[name].type.compile(_POSTGRESQL) for name in columns]
-    return f"unnest({', '.join(f'{_place(paramstyle)}::{kind}[]' for kind in kinds)})"
 
 
 Pair: TypeAlias = tuple[str, str]

@@ -58,7 +58,7 @@ def open_store(url: str, least_free: int = 0) -> Store:
     if address.get_backend_name() == "sqlite":
         store = sqlite.SqliteStore(_existing(address), least_free)
     else:
-        store = postgresql.PostgresqlStore(address)
+        store = postgresql.PostgresqlStore(address, migrate.is_migrating)
     return _checked(store)
 
 
@@ -67,7 +67,7 @@ def open_for_reading(url: str) -> Readable:
     address = migrate.address(url)
     if address.get_backend_name() == "sqlite":
         return _checked(sqlite.SqliteReaders(_existing(address)))
-    return _checked(postgresql.PostgresqlStore(address))
+    return _checked(postgresql.PostgresqlStore(address, migrate.is_migrating))
 
 
 S = TypeVar("S", bound=Readable)

@@ -19,8 +19,10 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
+    null,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -29,9 +31,10 @@ from ett_service.core.fleet.totals import GPU_MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet import rollup_deltas
+from ett_service.storage.fleet import unmerged as pending
 from ett_service.storage.fleet.contributions import Content, amounts
-from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
-from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily
+from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
+from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily, unmerged
 
 
 class ProjectDay(NamedTuple):
@@ -99,19 +102,23 @@ _FREE = (
     .order_by(cohort_day.c.cohort_id)
     .with_for_update(of=cohort_day, skip_locked=True)
 )
-_CONTENT = (
+_CONTRIBUTED = (
     select(
+        cohort_day.c.cohort_id,
         contribution.c.hour_us,
         contribution.c.tallies,
         *(contribution.c[name] for name in MEASURES),
     )
     .join_from(cohort_day, contribution, and_(*_in_the_day))
-    .where(*_of_day, cohort_day.c.cohort_id == bindparam("cohort_id"))
+    .where(*_of_day, _of_cohorts)
 )
+_UNMERGED = select(null(), null(), unmerged.c.cells, *(null() for _ in MEASURES)).where(
+    unmerged.c.project_id == bindparam("of_project")
+)
+#: One statement, as two would see different folds.
+_CONTENT = union_all(_CONTRIBUTED, _UNMERGED)
 _SET = update(cohort_day).where(*_of_day, _of_cohorts).values(kept=bindparam("own"))
-_FORGET = delete(cohort_day).where(
-    *_of_day, _of_cohorts, ~select(contribution.c.job).where(*_in_the_day).exists()
-)
+_FORGET = delete(cohort_day).where(*_of_day, _of_cohorts)
 
 
 def full_days(conn: Connection, most: int) -> list[ProjectDay]:
@@ -148,12 +155,18 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
         if bool(has_own) != own
     }
     additions = Additions()
-    for cohort_id, excluded in taken.items():
-        other = rollup_deltas.other(conn, day.project_id, excluded=excluded)
-        source, target = (other, cohort_id) if own else (cohort_id, other)
-        for hour_at, content in _content(conn, day, cohort_id):
-            additions.take(hour_at, source, *content)
-            additions.put(hour_at, target, *content)
+    others = {
+        excluded: rollup_deltas.other(conn, day.project_id, excluded=excluded)
+        for excluded in sorted(set(taken.values()))
+    }
+    for cell in _content(conn, day, taken) if taken else ():
+        other = others[taken[cell.cohort_id]]
+        source, target = (other, cell.cohort_id) if own else (cell.cohort_id, other)
+        take, put = additions.take, additions.put
+        if not cell.merged:
+            take, put = put, take
+        take(cell.hour_us, source, cell.sums, cell.tallies)
+        put(cell.hour_us, target, cell.sums, cell.tallies)
     if taken:
         conn.execute(_SET, {**_named(day, taken), "own": own})
         additions.write(conn, day.project_id)
@@ -162,8 +175,10 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
 
 def forget(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int]) -> None:
     """Forget that cohorts were seen on a day to which nothing of theirs is left."""
-    if free := [row.cohort_id for row in _free(conn, day, cohort_ids)]:
-        conn.execute(_FORGET, _named(day, free))
+    free = {row.cohort_id for row in _free(conn, day, cohort_ids)}
+    if free:
+        seen = {cell.cohort_id for cell in _content(conn, day, free)}
+        conn.execute(_FORGET, _named(day, free - seen))
 
 
 def _gpu_time(
@@ -185,12 +200,27 @@ def _free(
     return conn.execute(_FREE, _named(day, cohort_ids)).all()
 
 
-def _content(
-    conn: Connection, day: ProjectDay, cohort_id: int
-) -> Iterator[tuple[int, tuple[Sums, Tallies]]]:
-    of_cohort = {**_of(day), "cohort_id": cohort_id}
-    for hour_at, tallies, *sums in conn.execute(_CONTENT, of_cohort):
-        yield hour_at, amounts(Content(tuple(sums), tallies))
+class _Cell(NamedTuple):
+    """What is, or is to be, in an hour of the rollups of a cohort."""
+
+    cohort_id: int
+    hour_us: int
+    sums: Sums
+    tallies: Tallies
+    merged: bool
+
+
+def _content(conn: Connection, day: ProjectDay, cohort_ids: Collection[int]) -> Iterator[_Cell]:
+    """Read what jobs contribute to cohorts on a day, and what of it is not in the rollups yet."""
+    for cohort_id, hour_at, text, *sums in map(
+        tuple, conn.execute(_CONTENT, _named(day, cohort_ids))
+    ):
+        if cohort_id is not None:
+            yield _Cell(cohort_id, hour_at, *amounts(Content(tuple(sums), text)), merged=True)
+            continue
+        for cell in pending.decoded(text):
+            if cell.cohort_id in cohort_ids and day_of(cell.hour_us) == day.day_us:
+                yield _Cell(cell.cohort_id, cell.hour_us, cell.sums, cell.tallies, merged=False)
 
 
 def _named(day: ProjectDay, cohort_ids: Iterable[int]) -> dict[str, Any]:

@@ -3,23 +3,22 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from operator import sub
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, select
 
 from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cell, hour_of
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine import statements
-from ett_service.storage.fleet import rollup_deltas
-from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
+from ett_service.storage.fleet import rollup_deltas, unmerged
+from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
 from ett_service.storage.fleet.rollups import start_of
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
-from ett_service.storage.schema import cohort, cohort_day, contribution
+from ett_service.storage.schema import cohort, contribution
 
 Place: TypeAlias = tuple[int, Cohort]
 """The start of an hour, in microseconds since the Unix epoch, and a cohort."""
@@ -30,7 +29,7 @@ CohortIds: TypeAlias = dict[Cohort, int]
 _BEGINNING = -(2**63)
 _CONTENT = (*MEASURES, "tallies")
 _NO_TALLIES = "{}"
-_DIMENSIONS_BEGIN = 4
+_DIMENSIONS_BEGIN = 3
 _DIMENSIONS_END = _DIMENSIONS_BEGIN + len(Cohort._fields)
 
 _encode = msgspec.json.Encoder().encode
@@ -52,7 +51,6 @@ class ExistingCell(NamedTuple):
 
     content: Content
     cohort_id: int
-    kept: bool  #: whether the cohort has rollups of its own on that day
 
 
 ExistingCells: TypeAlias = Mapping[Place, ExistingCell]
@@ -70,33 +68,19 @@ class CellChange(NamedTuple):
 DAY = start_of(contribution.c.hour_us, DAY_US)
 """The start of the day (UTC) of a row, as ``cohort_day`` has it."""
 
-_ROWS = (
-    select(
-        contribution.c.job,
-        contribution.c.hour_us,
-        contribution.c.cohort_id,
-        cohort_day.c.kept,
-        *(cohort.c[name] for name in Cohort._fields),
-        *(contribution.c[name] for name in _CONTENT),
-    )
-    .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
-    .join(
-        cohort_day,
-        and_(
-            cohort_day.c.project_id == contribution.c.project_id,
-            cohort_day.c.day_us == DAY,
-            cohort_day.c.cohort_id == contribution.c.cohort_id,
-        ),
-    )
-)
+_ROWS = select(
+    contribution.c.job,
+    contribution.c.hour_us,
+    contribution.c.cohort_id,
+    *(cohort.c[name] for name in Cohort._fields),
+    *(contribution.c[name] for name in _CONTENT),
+).join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
 _OF_BATCH = _ROWS.where(*of_jobs(contribution))
 _OF_JOB_SINCE = _ROWS.where(
     contribution.c.project_id == bindparam("project_id"),
     contribution.c.job == bindparam("job"),
     contribution.c.hour_us >= bindparam("since"),
 )
-_HELD_OF_BATCH = _OF_BATCH.with_for_update(read=True, of=cohort_day)
-_HELD_OF_JOB_SINCE = _OF_JOB_SINCE.with_for_update(read=True, of=cohort_day)
 
 
 def content(cell: Cell) -> Content:
@@ -111,19 +95,14 @@ def amounts(stored: Content) -> tuple[Sums, Tallies]:
 
 
 def existing(conn: Connection, key: JobKey, since: int | None = None) -> ExistingCells:
-    """Read what a job adds, from the hour on in which the instant *since* lies, to change it.
-
-    Which cohorts keep rollups of their own stays as it is until the transaction ends.
-    """
+    """Read what a job adds, from the hour on in which the instant *since* lies."""
     of_job = {**key._asdict(), "since": _BEGINNING if since is None else hour_of(since)}
-    return _by_job(conn, _HELD_OF_JOB_SINCE, of_job)[key.job]
+    return _by_job(conn, _OF_JOB_SINCE, of_job)[key.job]
 
 
-def existing_of_batch(
-    conn: Connection, batch: JobBatch, *, hold: bool
-) -> Mapping[str, ExistingCells]:
-    """Read all that jobs add; *hold* what :func:`existing` holds, where it is to be changed."""
-    return _by_job(conn, _HELD_OF_BATCH if hold else _OF_BATCH, batch.parameters())
+def existing_of_batch(conn: Connection, batch: JobBatch) -> Mapping[str, ExistingCells]:
+    """Read all that jobs add."""
+    return _by_job(conn, _OF_BATCH, batch.parameters())
 
 
 def replace(
@@ -135,7 +114,8 @@ def replace(
     """
     changes = ContributionChanges()
     changes.compare(key.job, existing(conn, key, since), cells)
-    changes.write(conn, key.project_id, {})
+    changes.write(conn, key.project_id, {}, 0)
+    unmerged.merge_jobs(conn, JobBatch(key.project_id, [key.job]))
 
 
 @dataclass(slots=True)
@@ -156,41 +136,33 @@ class ContributionChanges:
             if place not in cells
         ]
 
-    def write(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
-        """Write the cells and carry the difference to the rollups; *ids* learns of new cohorts."""
-        if not self.cells:
-            return
+    def learn(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
+        """Have *ids* know all cohorts of the cells; new ones are inserted."""
         ids |= {change.place[1]: change.before.cohort_id for change in self.cells if change.before}
         ids |= rollup_deltas.ids(
             conn, project_id, {change.place[1] for change in self.cells} - ids.keys()
         )
-        additions = self._additions(conn, project_id, ids)
+
+    def write(self, conn: Connection, project_id: int, ids: CohortIds, marked_us: int) -> None:
+        """Write the cells, and append what the rollups are to add; *ids* learns of new cohorts.
+
+        *marked_us* is when the oldest of the facts came in that make the difference.
+        """
+        if not self.cells:
+            return
+        self.learn(conn, project_id, ids)
         self._write_cells(conn, project_id, ids)
-        additions.write(conn, project_id)
+        for job, additions in self._additions(ids).items():
+            unmerged.append(conn, project_id, job, additions, marked_us)
 
-    def _additions(self, conn: Connection, project_id: int, ids: CohortIds) -> Additions:
-        has_rollups = {
-            (day_of(change.place[0]), change.before.cohort_id): change.before.kept
-            for change in self.cells
-            if change.before
-        }
-        days = {(day_of(change.place[0]), ids[change.place[1]]) for change in self.cells}
-        has_rollups |= rollup_deltas.hold(conn, project_id, days - has_rollups.keys())
-
-        @cache
-        def other(*, excluded: bool) -> int:
-            return rollup_deltas.other(conn, project_id, excluded=excluded)
-
-        additions = Additions()
-        for _, (hour_at, dimensions), before, after in self.cells:
-            rolled_up_as = ids[dimensions]
-            if not has_rollups[day_of(hour_at), rolled_up_as]:
-                rolled_up_as = other(excluded=dimensions.excluded)
+    def _additions(self, ids: CohortIds) -> Mapping[str, Additions]:
+        by_job: defaultdict[str, Additions] = defaultdict(Additions)
+        for job, (hour_at, dimensions), before, after in self.cells:
             if before is not None:
-                additions.take(hour_at, rolled_up_as, *amounts(before.content))
+                by_job[job].take(hour_at, ids[dimensions], *amounts(before.content))
             if after is not None:
-                additions.put(hour_at, rolled_up_as, *amounts(after))
-        return additions
+                by_job[job].put(hour_at, ids[dimensions], *amounts(after))
+        return by_job
 
     def _write_cells(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
         def key(change: CellChange) -> tuple[int, str, int, int]:
@@ -229,7 +201,7 @@ def _by_job(
     for row in map(tuple, conn.execute(statement, dict(parameters))):
         place = (row[1], Cohort(*row[_DIMENSIONS_BEGIN:_DIMENSIONS_END]))
         stored = Content(row[_DIMENSIONS_END:-1], row[-1])
-        cells[row[0]][place] = ExistingCell(stored, row[2], bool(row[3]))
+        cells[row[0]][place] = ExistingCell(stored, row[2])
     return cells
 
 

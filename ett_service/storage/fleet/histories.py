@@ -21,6 +21,7 @@ from ett_service.storage.fleet.rollups import (
     Span,
     contributed,
     label,
+    of_projects,
     start_of,
 )
 from ett_service.storage.record.dirty_marks import JobKey
@@ -30,6 +31,9 @@ from ett_service.storage.schema.record import EXCLUSION
 T = TypeVar("T")
 
 _AT_ONCE = 200  #: jobs in one IN list
+
+_CATEGORIES: Mapping[str, Category] = {category.value: category for category in Category}
+_PERIODS: Mapping[str, Period] = {period.value: period for period in Period}
 
 _decode_ledger = msgspec.json.Decoder(JobLedger).decode
 _decode_attempt = msgspec.json.Decoder(AttemptLedger).decode
@@ -80,14 +84,12 @@ def _alive(cohort_filter: CohortFilter, window: Span) -> Select[int, str]:
     adds = contributed([contribution.c.job], cohort_filter, window).where(
         contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
     )
-    statement: Select[int, str] = select(ledger.c.project_id, ledger.c.job).where(
+    return select(ledger.c.project_id, ledger.c.job).where(
+        of_projects(ledger.c.project_id, cohort_filter),
         ledger.c.started_us < window[1],
         ledger.c.ended_us >= window[0],
         exists(adds),
     )
-    if cohort_filter.project_ids is not None:
-        statement = statement.where(ledger.c.project_id.in_(cohort_filter.project_ids))
-    return statement
 
 
 def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
@@ -118,15 +120,15 @@ def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Jo
 
 
 def _segment(start_at: int, end_at: int, category: str, period: str, number: int | None) -> Segment:
-    return Segment(start_at, end_at, Category(category), Period(period), number)
+    return Segment(start_at, end_at, _CATEGORIES[category], _PERIODS[period], number)
 
 
 def _by_job(
     conn: Connection, statement: Select[Any], parameters: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
     by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for job, *rest in conn.execute(statement, parameters):
-        by_job[job].append(tuple(rest))
+    for row in map(tuple, conn.execute(statement, parameters).all()):
+        by_job[row[0]].append(row[1:])
     return by_job
 
 
@@ -191,11 +193,6 @@ def _gaps(cohort_filter: CohortFilter, window: Span) -> Subquery:
     before = func.lag(columns.saved_us).over(
         partition_by=[columns.project_id, columns.job, columns.number], order_by=columns.saved_us
     )
-    of_projects = (
-        []
-        if cohort_filter.project_ids is None
-        else [columns.project_id.in_(cohort_filter.project_ids)]
-    )
     return (
         select(
             columns.project_id,
@@ -203,6 +200,10 @@ def _gaps(cohort_filter: CohortFilter, window: Span) -> Subquery:
             columns.saved_us,
             (columns.saved_us - before).label("gap_us"),
         )
-        .where(columns.saved_us >= window[0], columns.saved_us < window[1], *of_projects)
+        .where(
+            of_projects(columns.project_id, cohort_filter),
+            columns.saved_us >= window[0],
+            columns.saved_us < window[1],
+        )
         .subquery()
     )

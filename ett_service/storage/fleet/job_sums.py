@@ -9,14 +9,17 @@ from sqlalchemy import (
     Connection,
     Float,
     Row,
+    Select,
+    Table,
     and_,
     case,
     cast,
+    false,
     func,
     literal,
+    literal_column,
     or_,
     select,
-    tuple_,
 )
 
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED, Names
@@ -27,8 +30,10 @@ from ett_service.storage.fleet.contributions import decoded
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,
+    conditions,
     contributed,
     label,
+    of_projects,
     start_of,
     within,
 )
@@ -51,6 +56,27 @@ Rate = tuple[str, int, float]
 """Of hardware, from an instant on: what one microsecond of one accelerator counts for."""
 
 
+def by_job(
+    columns: Iterable[ColumnElement[Any]], cohort_filter: CohortFilter, window: Span
+) -> Select[Any]:
+    """Select sums of each job over a window, reading the contributions of the window alone.
+
+    To have them in the order of the groups SQLite would read those of all time by the primary key:
+    grouped by an expression, it finds them by cohort and hour.
+    """
+    in_cohorts = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    return (
+        contributed(columns, cohort_filter, window)
+        .where(
+            of_projects(contribution.c.project_id, cohort_filter),
+            contribution.c.cohort_id.in_(
+                in_cohorts.where(*conditions(cohort_filter)).correlate(None)
+            ),
+        )
+        .group_by(contribution.c.project_id + literal_column("0"), *_KEY)
+    )
+
+
 def largest_by_time(
     conn: Connection,
     cohort_filter: CohortFilter,
@@ -71,7 +97,7 @@ def number_with_time(
     categories: Collection[Category],
 ) -> int:
     """Count the jobs with time in *categories*."""
-    jobs = contributed(_KEY, cohort_filter, window).group_by(*_KEY)
+    jobs = by_job(_KEY, cohort_filter, window)
     with_time = jobs.having(func.sum(_time(categories, PLAIN)) > 0).subquery()
     return int(conn.scalar(select(func.count()).select_from(with_time)) or 0)
 
@@ -89,7 +115,7 @@ def groups_of(
     size = cast(func.sum(_time(categories, PLAIN)), Float)
     statement = (
         contributed([*_KEY, *labels], cohort_filter, window)
-        .where(tuple_(*_KEY).in_([tuple(key) for key in keys]))
+        .where(_is_among(contribution, keys))
         .group_by(*_KEY, *labels)
         .order_by(size, *labels)
     )
@@ -129,7 +155,7 @@ def of_jobs(
         (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
     )
     by = (*_KEY, cohort.c.hardware, cohort.c.precision)
-    of_keys = tuple_(*_KEY).in_([tuple(key) for key in keys])
+    of_keys = _is_among(contribution, keys)
 
     def made(summing: Summing) -> Summed:
         sums = summing({name: contribution.c[name] for name in SUMS})
@@ -151,9 +177,23 @@ def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tupl
     statement = (
         select(*(job_ledger.c[name] for name in names), project.c.name.label("project"))
         .join_from(job_ledger, project, project.c.id == job_ledger.c.project_id)
-        .where(tuple_(job_ledger.c.project_id, job_ledger.c.job).in_([tuple(key) for key in keys]))
+        .where(_is_among(job_ledger, keys))
     )
     return {JobKey(row.project_id, row.job): row for row in conn.execute(statement)}
+
+
+def _is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
+    """Whether a row is of one of these jobs; SQLite finds no pairs by the key of a table."""
+    jobs_of: defaultdict[int, list[str]] = defaultdict(list)
+    for key in keys:
+        jobs_of[key.project_id].append(key.job)
+    return or_(
+        false(),
+        *(
+            and_(table.c.project_id == project_id, table.c.job.in_(jobs))
+            for project_id, jobs in jobs_of.items()
+        ),
+    )
 
 
 def hardware_names(conn: Connection) -> list[str]:
@@ -170,8 +210,7 @@ def _largest(
 ) -> list[JobKey]:
     size = func.sum(amount)
     statement = (
-        contributed(_KEY, cohort_filter, window)
-        .group_by(*_KEY)
+        by_job(_KEY, cohort_filter, window)
         .having(size > 0)
         .order_by(size.desc(), *_KEY)
         .limit(limit)

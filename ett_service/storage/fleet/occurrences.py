@@ -22,7 +22,14 @@ from sqlalchemy import (
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
-from ett_service.storage.fleet.rollups import CohortFilter, Span, contributed, start_of
+from ett_service.storage.fleet.job_sums import by_job
+from ett_service.storage.fleet.rollups import (
+    CohortFilter,
+    Span,
+    contributed,
+    of_projects,
+    start_of,
+)
 from ett_service.storage.schema import attempt_ledger, contribution, job_ledger, recovery, segment
 
 
@@ -75,14 +82,9 @@ def job_ett(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iter
     """
     weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
     effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
-    statement = (
-        contributed(
-            [func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))],
-            cohort_filter,
-            window,
-        )
-        .group_by(contribution.c.project_id, contribution.c.job)
-        .order_by(contribution.c.project_id, contribution.c.job)
+    sums = [func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))]
+    statement = by_job(sums, cohort_filter, window).order_by(
+        contribution.c.project_id, contribution.c.job
     )
     for effective_us, us in conn.execute(statement):
         yield JobEtt(round(effective_us), round(us))
@@ -118,6 +120,8 @@ def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Itera
         segment.c.project_id == attempt_ledger.c.project_id,
         segment.c.job == attempt_ledger.c.job,
         segment.c.number == attempt_ledger.c.number,
+        segment.c.started_us >= attempt_ledger.c.started_us,  # rows of a job lie in their order
+        segment.c.started_us < attempt_ledger.c.ended_us,
         segment.c.category == Category.CHECKPOINT_BLOCKING.value,
     )
     lengths = func.sum(segment.c.ended_us - segment.c.started_us)
@@ -141,18 +145,16 @@ def _begun(
 ) -> Select[Any]:
     """Select the *columns* of what began in the window and in a wanted cohort."""
     of = table.c
-    statement = (
+    return (
         select(of.project_id, of.job, of.started_us, *columns)
         .where(
+            of_projects(of.project_id, cohort_filter),
             of.started_us >= window[0],
             of.started_us < window[1],
             _is_in_cohorts(table, cohort_filter),
         )
         .order_by(of.project_id, of.job, of.started_us)
     )
-    if cohort_filter.project_ids is not None:
-        statement = statement.where(of.project_id.in_(cohort_filter.project_ids))
-    return statement
 
 
 def _is_in_cohorts(table: Table, cohort_filter: CohortFilter) -> Exists:

@@ -15,6 +15,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    literal_column,
     or_,
     select,
 )
@@ -24,7 +25,7 @@ from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
 from ett_service.storage.engine.statements import ExactSums
-from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, start_of
+from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, of_projects, start_of
 from ett_service.storage.schema import attempt_ledger, correction, job_ledger, project, recovery
 from ett_service.storage.schema.record import EXCLUSION
 from ett_service.storage.schema.view_expressions import json_member
@@ -120,11 +121,10 @@ def _each(
 
 
 def _conditions(cohort_filter: CohortFilter, window: Span) -> Iterator[ColumnElement[bool]]:
-    yield _preempted.c.outcome == Outcome.PREEMPTED
+    yield _preempted.c.outcome == literal_column(f"'{Outcome.PREEMPTED}'")  # as in its index
     yield _preempted.c.ended_us >= window[0]
     yield _preempted.c.ended_us < window[1]
-    if cohort_filter.project_ids is not None:
-        yield _preempted.c.project_id.in_(cohort_filter.project_ids)
+    yield of_projects(_preempted.c.project_id, cohort_filter)
     for name, values in sorted(cohort_filter.where.items()):
         yield _label(name).in_(sorted(values))
     if not cohort_filter.exclusions:

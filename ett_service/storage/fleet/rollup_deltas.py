@@ -1,5 +1,6 @@
 """Rollup deltas: what is added to the sums by hour and by day, and for which cohorts."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, sub
 from typing import Any, TypeAlias
@@ -46,6 +47,9 @@ def _id(conn: Connection, key: Mapping[str, Any]) -> int:
 
 CohortDay: TypeAlias = tuple[int, int]
 """The start of a day, in microseconds since the Unix epoch, and a cohort's id."""
+
+CohortHour: TypeAlias = tuple[int, int]
+"""Likewise of an hour."""
 
 _AT_ONCE = 500  #: in one IN list
 
@@ -160,6 +164,17 @@ class Additions:
                 at = (*cell, name, place)
                 before = self._tallies.get(at, (0, 0))
                 self._tallies[at] = (before[0] - count, before[1] - us)
+
+    def cells(self) -> Iterator[tuple[CohortHour, Sums, Tallies]]:
+        """Yield what was gathered by hour and cohort, without what is 0, in order."""
+        tallies: defaultdict[Key, defaultdict[str, dict[int, tuple[int, int]]]]
+        tallies = defaultdict(lambda: defaultdict(dict))
+        for (hour_at, cohort_id, name, place), (count, us) in _not_0(self._tallies).items():
+            tallies[hour_at, cohort_id][name][place] = (count, us)
+        sums = _not_0(self._sums)
+        for cell in sorted(sums.keys() | tallies.keys()):
+            hour_at, cohort_id = cell
+            yield (hour_at, cohort_id), sums.get(cell, _NOTHING), tallies.get(cell, {})
 
     def by_table(self) -> dict[Table, Amounts]:
         """Return what was gathered as the tables of the rollups have it, without what is 0."""

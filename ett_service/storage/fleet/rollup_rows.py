@@ -1,47 +1,75 @@
 """The rollups as they are, and what they should be, day by day."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
+from operator import add
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, and_, bindparam, case, select
+from sqlalchemy import Connection, Table, and_, bindparam, case, func, select
 
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import lift_time_limit
+from ett_service.storage.fleet import unmerged
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
-from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Additions, Amounts, day_of
+from ett_service.storage.fleet.rollup_deltas import (
+    MEASURES_OF,
+    Additions,
+    Amounts,
+    CohortDay,
+    day_of,
+)
 from ett_service.storage.schema import cohort, cohort_day, contribution, project
 
 _AT_ONCE = 1_000  #: rows on their way from PostgreSQL
 
 _other = cohort.alias("other")
 
-#: Each contribution under the cohort that the cap gives it to; NULL where nothing tells.
+_NOWHERE = 0  #: the id of no cohort
+
+#: The cohort that the cap gives a cohort's day to, or none, as before the first merge of it.
+_PLACE = func.coalesce(
+    case((cohort_day.c.kept.is_(True), cohort.c.id), (cohort_day.c.kept.is_(False), _other.c.id)),
+    _NOWHERE,
+)
+_ITS_OTHER = and_(
+    _other.c.project_id == cohort.c.project_id,
+    _other.c.excluded == cohort.c.excluded,
+    _other.c.other.is_(True),
+)
+_PLACES = (
+    select(cohort_day.c.day_us, cohort_day.c.cohort_id, _PLACE)
+    .join_from(cohort_day, cohort, cohort.c.id == cohort_day.c.cohort_id)
+    .outerjoin(_other, _ITS_OTHER)
+    .where(
+        cohort_day.c.project_id == bindparam("project_id"),
+        cohort_day.c.cohort_id.in_(bindparam("cohorts", expanding=True)),
+    )
+)
+
+_ITS_DAY = and_(
+    cohort_day.c.project_id == contribution.c.project_id,
+    cohort_day.c.day_us == DAY,
+    cohort_day.c.cohort_id == contribution.c.cohort_id,
+)
+_UNSEEN = (
+    select(contribution.c.project_id, DAY, contribution.c.cohort_id)
+    .outerjoin(cohort_day, _ITS_DAY)
+    .where(cohort_day.c.cohort_id.is_(None))
+    .distinct()
+)
+
 _ROLLED_UP = (
     select(
         contribution.c.hour_us,
-        case((cohort_day.c.kept.is_(True), cohort.c.id), else_=_other.c.id),
+        _PLACE,
         *(contribution.c[name] for name in MEASURES),
         contribution.c.tallies,
     )
     .join_from(contribution, cohort, contribution.c.cohort_id == cohort.c.id)
-    .outerjoin(
-        cohort_day,
-        and_(
-            cohort_day.c.project_id == contribution.c.project_id,
-            cohort_day.c.day_us == DAY,
-            cohort_day.c.cohort_id == contribution.c.cohort_id,
-        ),
-    )
-    .outerjoin(
-        _other,
-        and_(
-            _other.c.project_id == cohort.c.project_id,
-            _other.c.excluded == cohort.c.excluded,
-            _other.c.other.is_(True),
-        ),
-    )
+    .outerjoin(cohort_day, _ITS_DAY)
+    .outerjoin(_other, _ITS_OTHER)
     .where(contribution.c.project_id == bindparam("project_id"))
     .order_by(contribution.c.hour_us)
     .execution_options(yield_per=_AT_ONCE)
@@ -66,7 +94,7 @@ _OF_DAY = {
 
 
 class RollupDay(NamedTuple):
-    """A project's day: its rollups as they are stored, and as contributions sum up."""
+    """A project's day: its rollups with what waits to be merged, and as contributions sum up."""
 
     project_id: int
     day_us: int
@@ -77,12 +105,34 @@ class RollupDay(NamedTuple):
 def days(conn: Connection) -> Iterator[RollupDay]:
     """Yield every day that has rollups or contributions, project by project."""
     for project_id in conn.scalars(select(project.c.id).order_by(project.c.id)).all():
-        left = _rolled_up_days(conn, project_id)
-        for day_us, summed in _summed(conn, project_id):
-            left.discard(day_us)
-            yield RollupDay(project_id, day_us, _stored(conn, project_id, day_us), summed)
-        for day_us in sorted(left):
-            yield RollupDay(project_id, day_us, _stored(conn, project_id, day_us), {})
+        yield from _days(conn, project_id)
+
+
+def unseen(conn: Connection) -> Mapping[int, Collection[CohortDay]]:
+    """Return by project the days of cohorts to which jobs contribute, but nothing was merged yet.
+
+    After a loss, likewise, those of which nothing tells where they were rolled up.
+    """
+    lift_time_limit(conn)
+    by_project: defaultdict[int, set[CohortDay]] = defaultdict(set)
+    for project_id, day_us, cohort_id in map(tuple, conn.execute(_UNSEEN)):
+        by_project[project_id].add((day_us, cohort_id))
+    return by_project
+
+
+def _days(conn: Connection, project_id: int) -> Iterator[RollupDay]:
+    waiting = _unmerged(conn, project_id)
+    left = _rolled_up_days(conn, project_id) | waiting.keys()
+
+    def day(day_us: int, summed: Mapping[Table, Amounts]) -> RollupDay:
+        stored = _stored(conn, project_id, day_us)
+        return RollupDay(project_id, day_us, _plus(stored, waiting.get(day_us, {})), summed)
+
+    for day_us, summed in _summed(conn, project_id):
+        left.discard(day_us)
+        yield day(day_us, summed)
+    for day_us in sorted(left):
+        yield day(day_us, {})
 
 
 def _rolled_up_days(conn: Connection, project_id: int) -> set[int]:
@@ -103,6 +153,30 @@ def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amoun
         key = len(table.primary_key) - 1
         rows = map(tuple, conn.execute(statement, of_day))
         by_table[table] = {row[:key]: row[key:] for row in rows}
+    return by_table
+
+
+def _unmerged(conn: Connection, project_id: int) -> dict[int, dict[Table, Amounts]]:
+    """Return by day what waits to be merged, under the cohorts that the cap gives it to."""
+    cells = list(unmerged.of_project(conn, project_id))
+    parameters = {"project_id": project_id, "cohorts": {cell.cohort_id for cell in cells}}
+    rows = conn.execute(_PLACES, parameters) if cells else ()
+    places = {(day_us, cohort_id): place for day_us, cohort_id, place in map(tuple, rows)}
+    by_day: defaultdict[int, Additions] = defaultdict(Additions)
+    for hour_us, cohort_id, sums, tallies in cells:
+        day_us = day_of(hour_us)
+        by_day[day_us].put(hour_us, places.get((day_us, cohort_id), _NOWHERE), sums, tallies)
+    return {day_us: additions.by_table() for day_us, additions in by_day.items()}
+
+
+def _plus(stored: Mapping[Table, Amounts], more: Mapping[Table, Amounts]) -> dict[Table, Amounts]:
+    by_table = {table: dict(rows) for table, rows in stored.items()}
+    for table, rows in more.items():
+        for key, added in rows.items():
+            before = by_table[table].pop(key, (0,) * len(added))
+            after = tuple(map(add, before, added))
+            if any(after):
+                by_table[table][key] = after
     return by_table
 
 

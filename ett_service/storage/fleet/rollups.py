@@ -240,6 +240,7 @@ def cohorts_in_other(conn: Connection, cohort_filter: CohortFilter, window: Span
         .join_from(day, cohort, day.c.cohort_id == cohort.c.id)
         .join(project, project.c.id == cohort.c.project_id)
         .where(
+            of_projects(day.c.project_id, cohort_filter),
             day.c.day_us > from_us - DAY_US,
             day.c.day_us < to_us,
             day.c.kept.is_(False),
@@ -349,7 +350,7 @@ def _grouped(
             *(column.label(f"sum_{place}") for place, column in enumerate(columns)),
         )
         .where(
-            *_of_projects(table, wanted),
+            of_projects(table.c.project_id, wanted),
             table.c.start_us >= bindparam("start_us"),
             table.c.start_us < bindparam("end_us"),
             table.c.cohort_id.in_(in_cohorts.where(*conditions(wanted))),
@@ -371,7 +372,8 @@ def _grouped(
     )
 
 
-def _of_projects(table: Table, cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
-    """Repeat of the cohort's project what the key of the table begins with."""
-    if cohort_filter.project_ids is not None:
-        yield table.c.project_id.in_(cohort_filter.project_ids)
+def of_projects(project_id: ColumnElement[int], cohort_filter: CohortFilter) -> ColumnElement[bool]:
+    """Say of what keys begin with whose it may be; of all projects, too, or no key were used."""
+    if cohort_filter.project_ids is None:
+        return project_id.in_(select(project.c.id))
+    return project_id.in_(cohort_filter.project_ids)

@@ -1,8 +1,8 @@
 """Keys of jobs, the marks of those that have to be folded, and their locks."""
 
 import secrets
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -17,7 +17,8 @@ from sqlalchemy import (
     update,
 )
 
-from ett_service.storage.schema import dirty, job, job_ledger
+from ett_service.storage.record.slots import in_slots
+from ett_service.storage.schema import dirty, job, job_ledger, unmerged
 
 _BITS = 63
 
@@ -40,6 +41,13 @@ class JobBatch(NamedTuple):
         return {"project_id": self.project_id, "jobs": list(self.jobs)}
 
 
+class Marks(NamedTuple):
+    """The marks of a job."""
+
+    batches: Sequence[int]
+    oldest_us: int | None  #: when the first of them was made; None if there is none
+
+
 def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
     """Say in SQL which rows belong to a batch."""
     return (
@@ -54,6 +62,7 @@ _MARKED = (
     .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
     .limit(bindparam("most"))
 )
+_MARKED_IN_SLOTS = _MARKED.where(in_slots(dirty))
 
 _DUE = (
     select(job_ledger.c.project_id, job_ledger.c.job)
@@ -62,8 +71,13 @@ _DUE = (
     .limit(bindparam("most"))
 )
 
+_DUE_IN_SLOTS = _DUE.where(in_slots(job_ledger))
+
+#: A union leaves out what comes twice.
 _COUNT = select(func.count()).select_from(
-    select(dirty.c.project_id, dirty.c.job).distinct().subquery()
+    select(dirty.c.project_id, dirty.c.job)
+    .union(select(unmerged.c.project_id, unmerged.c.job))
+    .subquery()
 )
 
 _BATCHES = select(dirty.c.batch).where(
@@ -90,7 +104,7 @@ _BORN = select(job.c.received_us).where(
 )
 
 # SQLite's only writer holds the whole database, and knows no such clause.
-# An event's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
+# A mark's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
 _LOCK = _BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
 _WAIT = _BORN.with_for_update(key_share=True)
 _WAIT_ALONE = _BORN.with_for_update()
@@ -98,22 +112,29 @@ _WAIT_ALONE = _BORN.with_for_update()
 _TAKE = (
     delete(dirty)
     .where(dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
-    .returning(dirty.c.batch)
+    .returning(dirty.c.batch, dirty.c.marked_us)
 )
 
 
-def marked(conn: Connection, most: int) -> list[JobKey]:
+Slots: TypeAlias = Collection[int] | None
+"""Of which slots jobs are wanted; None for all, and always None on SQLite."""
+
+
+def marked(conn: Connection, most: int, slots: Slots = None) -> list[JobKey]:
     """Return up to *most* jobs with facts that their ledgers do not know, oldest mark first."""
-    return [JobKey(*row) for row in conn.execute(_MARKED, {"most": most})]
+    statement = _MARKED if slots is None else _MARKED_IN_SLOTS
+    return [JobKey(*row) for row in conn.execute(statement, {"most": most, **_named(slots)})]
 
 
-def due(conn: Connection, now_us: int, most: int) -> list[JobKey]:
+def due(conn: Connection, now_us: int, most: int, slots: Slots = None) -> list[JobKey]:
     """Return up to *most* jobs whose ledgers time alone has outdated, longest overdue first."""
-    return [JobKey(*row) for row in conn.execute(_DUE, {"now_us": now_us, "most": most})]
+    statement = _DUE if slots is None else _DUE_IN_SLOTS
+    parameters = {"now_us": now_us, "most": most, **_named(slots)}
+    return [JobKey(*row) for row in conn.execute(statement, parameters)]
 
 
 def count(conn: Connection) -> int:
-    """Return how many jobs have facts that their ledgers do not know."""
+    """Return how many jobs have facts that their ledgers do not know, or the rollups do not."""
     return conn.scalar(_COUNT) or 0
 
 
@@ -162,9 +183,14 @@ def mark(conn: Connection, key: JobKey, now_us: int) -> None:
     conn.execute(insert(dirty), {**key._asdict(), "batch": batch, "marked_us": now_us})
 
 
-def take(conn: Connection, key: JobKey) -> Sequence[int]:
-    """Delete the job's marks and return the batches that they named."""
-    return conn.scalars(_TAKE, _of(key)).all()
+def take(conn: Connection, key: JobKey) -> Marks:
+    """Delete the job's marks and return what they said."""
+    taken = [(batch, marked_us) for batch, marked_us in conn.execute(_TAKE, _of(key))]
+    return Marks([batch for batch, _ in taken], min((us for _, us in taken), default=None))
+
+
+def _named(slots: Slots) -> dict[str, object]:
+    return {} if slots is None else {"slots": sorted(slots)}
 
 
 def _of(key: JobKey) -> dict[str, object]:

@@ -30,6 +30,7 @@ from ett_service.storage.schema.fleet import (
     rollup_hourly,
     tally_daily,
     tally_hourly,
+    unmerged,
 )
 from ett_service.storage.schema.ledger import (
     attempt_ledger,
@@ -43,11 +44,13 @@ from ett_service.storage.schema.ledger import (
 )
 from ett_service.storage.schema.record import (
     api_key,
+    audit_log,
     correction,
     dirty,
     event,
     job,
     job_history,
+    key_usage,
     marker,
     producer,
     project,
@@ -59,6 +62,7 @@ __all__ = [
     "accepted_baseline",
     "api_key",
     "attempt_ledger",
+    "audit_log",
     "checkpoint",
     "cohort",
     "cohort_day",
@@ -74,6 +78,7 @@ __all__ = [
     "job",
     "job_history",
     "job_ledger",
+    "key_usage",
     "label_value",
     "lease",
     "marker",
@@ -97,5 +102,6 @@ __all__ = [
     "tally_daily",
     "tally_hourly",
     "tuning_reset",
+    "unmerged",
     "wait_share",
 ]

@@ -28,8 +28,9 @@ Int64 = BigInteger().with_variant(Integer, "sqlite")
 Flag = Boolean(create_constraint=False).with_variant(Integer, "sqlite")
 
 
-def table(name: str, *items: SchemaItem) -> Table:
-    return Table(name, metadata, *items, sqlite_strict=True)
+def table(name: str, *items: SchemaItem, sqlite_with_rowid: bool = True) -> Table:
+    """Define a table; without row ids its rows lie in the order of their key in SQLite."""
+    return Table(name, metadata, *items, sqlite_strict=True, sqlite_with_rowid=sqlite_with_rowid)
 
 
 def index_above_0(name: str, flag: str, *columns: str) -> Index:

@@ -42,6 +42,18 @@ contribution = table(
     Index(None, "project_id", "cohort_id", "hour_us"),
 )
 
+#: What a fold adds to the rollups and no merger has taken there yet: a row a fold, ``cells`` as
+#: JSON, ``[[hour_us, cohort_id, {measure: amount}, tallies as above], ...]``. ``marked_us`` is
+#: when the oldest of the facts came in that were folded.
+unmerged = table(
+    "unmerged",
+    *of_a_job(),
+    Column("fold", Int64, primary_key=True, autoincrement=False),
+    Column("marked_us", Int64, nullable=False),
+    Column("cells", Text, nullable=False),
+    belongs_to_a_job(),
+)
+
 #: The cohorts seen on a day, and whether each keeps rows of its own or goes to ``other``.
 cohort_day = table(
     "cohort_day",
@@ -63,10 +75,11 @@ def _of_a_cell() -> tuple[Column[int], ...]:
 
 
 def _rollup(name: str) -> Table:
-    return table(name, *_of_a_cell(), *_measures())
+    return table(name, *_of_a_cell(), *_measures(), sqlite_with_rowid=False)
 
 
-#: The sum of all contributions by hour and by day (UTC); a cell with ``cells`` 0 has no row.
+#: The sum of all contributions by hour and by day (UTC), but for what is unmerged; a cell with
+#: ``cells`` 0 has no row.
 rollup_hourly = _rollup("rollup_hourly")
 rollup_daily = _rollup("rollup_daily")
 
@@ -79,6 +92,7 @@ def _tally(name: str) -> Table:
         Column("place", Integer, primary_key=True, autoincrement=False),
         Column("count", Int64, nullable=False),
         Column("us", Int64, nullable=False),
+        sqlite_with_rowid=False,
     )
 
 

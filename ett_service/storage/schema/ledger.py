@@ -1,9 +1,23 @@
 """What the fold makes of a job's events."""
 
-from sqlalchemy import Column, Index, Integer, Text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Float,
+    Index,
+    Integer,
+    Text,
+    cast,
+    func,
+    literal_column,
+    text,
+)
 
 from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.storage.schema.definition import Flag, Int64, belongs_to_a_job, of_a_job, table
+
+PREEMPTED = "outcome = 'preempted'"
+"""Of the attempts that an index of their own holds."""
 
 #: What the fold of a job's events says. ``answer`` holds all but its lists as JSON. A fold of
 #: the same events as of ``folded_us`` gives the same; ``due_us`` is when to fold them next.
@@ -40,8 +54,22 @@ job_ledger = table(
     Column("answer", Text, nullable=False),
     belongs_to_a_job(),
     Index(None, "project_id", "started_us", "job"),
+    Index(None, "project_id", "ended_us", "job"),
+    Index(None, "project_id", "e2e_us", "job"),
+    Index(None, "project_id", "state", "started_us", "job"),
+    Index(None, "project_id", "team", "started_us", "job"),
+    Index(None, "project_id", "model", "started_us", "job"),
     Index(None, "due_us"),
 )
+
+#: What jobs are sorted by; readers divide for themselves.
+ETT_RATIO: ColumnElement[float] = func.coalesce(
+    cast(job_ledger.c.effective_us, Float).op("/")(
+        func.nullif(job_ledger.c.e2e_us, literal_column("0"))
+    ),
+    literal_column("0.0"),
+)
+Index("ix_job_ledger_ett_ratio", job_ledger.c.project_id, ETT_RATIO, job_ledger.c.job)
 
 attempt_ledger = table(
     "attempt_ledger",
@@ -73,6 +101,13 @@ attempt_ledger = table(
     belongs_to_a_job(),
     Index(None, "project_id", "ended_us"),
     Index(None, "project_id", "job", "started_us"),
+    Index(
+        "ix_attempt_ledger_preempted",
+        "project_id",
+        "ended_us",
+        sqlite_where=text(PREEMPTED),
+        postgresql_where=text(PREEMPTED),
+    ),
 )
 
 segment = table(

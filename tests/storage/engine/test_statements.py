@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from ett_service.storage.engine.statements import (
-    COPY_FROM,
-    Summed,
-    Summing,
-    insert_new,
-    summed_rows,
-)
+from ett_service.storage.engine.insertion import COPY_FROM
+from ett_service.storage.engine.statements import Summed, Summing, insert_new, summed_rows
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import event, job
 from tests.builders.clock import NOON
@@ -48,7 +43,7 @@ def bodies(store: Store) -> list[str]:
         return list(conn.execute(select(event.c.body).order_by(event.c.id)).scalars())
 
 
-@pytest.mark.parametrize("size", [1, COPY_FROM - 1, COPY_FROM, 3 * COPY_FROM])
+@pytest.mark.parametrize("size", [1, COPY_FROM - 1, COPY_FROM, 3 * COPY_FROM + 11])
 def test_rows_of_a_known_key_are_left_and_not_counted(
     with_job: Store, project_id: int, size: int
 ) -> None:

@@ -33,10 +33,10 @@ def test_marks_are_taken_once(store: Store, project_id: int) -> None:
     deliver(store, key, [])
     deliver(store, other, [])
 
-    taken = store.write(lambda conn: list(dirty_marks.take(conn, key)))
+    taken = store.write(lambda conn: dirty_marks.take(conn, key).batches)
 
     assert len(taken) == 1
-    assert store.write(lambda conn: list(dirty_marks.take(conn, key))) == []
+    assert store.write(lambda conn: dirty_marks.take(conn, key).batches) == []
     with store.reading() as conn:
         assert dirty_marks.marked(conn, 10) == [other]
 

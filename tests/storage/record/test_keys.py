@@ -1,21 +1,27 @@
 """Keys are shown once, mistyped ones are refused without a look-up, and keys are revoked."""
 
 import string
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
 
+from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import (
     SCOPES,
+    AlreadyReplaced,
     BadKey,
+    RecentKeys,
     create_key,
     create_project,
     find_key,
+    get_key,
     is_well_formed,
     list_keys,
     new_key_text,
     revoke_key,
+    rotate_key,
     standing_key,
 )
 from ett_service.storage.schema import api_key
@@ -152,3 +158,59 @@ def test_a_key_that_has_expired_already_is_not_made(store: Store) -> None:
                 conn, project="p", name="n", scopes=SCOPES, now_us=NOON, expires_us=NOON
             )
         )
+
+
+def test_a_recent_key_is_looked_up_again_after_a_second_and_when_it_has_expired(
+    store: Store,
+) -> None:
+    text = new_key(store)
+    with store.reading() as conn:
+        key = find_key(conn, text, NOON)
+    assert key is not None
+    clock = iter([0.0, 0.999, 0.999, 1.0, 5.0, 5.0]).__next__
+    recent = RecentKeys(clock)
+    recent.keep(text, replace(key, expires_at=NOON + 1))
+
+    assert recent.get(text, NOON) is not None
+    assert recent.get(text, NOON + 1) is None
+    assert recent.get(text, NOON) is None
+    assert recent.get(new_key_text(), NOON) is None
+
+    recent.keep(text, key)
+    assert recent.get(text, NOON) == key
+    recent.forget()
+    assert recent.get(text, NOON) is None
+
+
+def test_a_successor_has_the_length_of_life_of_the_key_before(store: Store) -> None:
+    old = store.write(
+        lambda conn: create_key(
+            conn,
+            project="research",
+            name="trainer",
+            scopes=("write", "read"),
+            now_us=NOON,
+            expires_us=NOON + 90 * DAY_US,
+        )
+    )
+    later = NOON + 89 * DAY_US
+    new = store.write(lambda conn: rotate_key(conn, old[:12], overlap_us=7 * DAY_US, now_us=later))
+    assert new is not None
+    with store.reading() as conn:
+        former, successor = get_key(conn, old[:12]), get_key(conn, new[:12])
+        assert find_key(conn, old, later) == former
+        assert find_key(conn, new, later) == successor
+
+    assert former is not None
+    assert successor is not None
+    assert (former.expires_at, former.replaced_by) == (NOON + 90 * DAY_US, new[:12])
+    assert (successor.expires_at, successor.scopes) == (later + 90 * DAY_US, former.scopes)
+    with pytest.raises(AlreadyReplaced):
+        store.write(lambda conn: rotate_key(conn, old[:12], overlap_us=0, now_us=later))
+
+
+def test_a_key_rotated_without_an_overlap_is_refused_at_once(store: Store) -> None:
+    old = new_key(store)
+    store.write(lambda conn: rotate_key(conn, old[:12], overlap_us=0, now_us=NOON + 1))
+    with store.reading() as conn:
+        assert find_key(conn, old, NOON + 1) is None
