@@ -1,7 +1,7 @@
 """Acceptance of a batch: its events, clock offsets, and a dirty mark on each job."""
 
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.ingest.decode import Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
+from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.dirty_marks import JobBatch
 from ett_service.storage.record.events import Content, known_contents, known_offsets
@@ -21,11 +22,7 @@ def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) 
     """Learn from when *batch* was sent, and return the jobs whose events this moves."""
     if batch.sent_at is None:
         return set()
-    seen = {
-        (each.job, each.event.producer)
-        for each in batch.arrivals
-        if each.event.producer is not None
-    }
+    seen = {(each.job, each.producer) for each in batch.arrivals if each.producer is not None}
     offsets = known_offsets(conn, project_id, seen)
     offset = now_us - batch.sent_at
     lowered = sorted(key for key in seen if _is_news(offset, offsets.get(key)))
@@ -52,6 +49,8 @@ def _is_lower(new: Any) -> ColumnElement[bool]:
 
 
 _BITS = 63
+
+_COLUMNS = ("project_id", "job", "id", "type", "at_us", "received_us", "batch", "body")
 
 Key = tuple[str, str]
 """What names an event in its project: job and id."""
@@ -107,7 +106,7 @@ def _without(batch: Batch, pruned_jobs: Collection[str]) -> Batch:
     if not pruned_jobs:
         return batch
     refusals = tuple(
-        Refusal(Code.TOO_OLD, f"/events/{each.index}/job", each.index, each.event.id)
+        Refusal(Code.TOO_OLD, f"/events/{each.index}/job", each.index, each.id)
         for each in batch.arrivals
         if each.job in pruned_jobs
     )
@@ -115,12 +114,10 @@ def _without(batch: Batch, pruned_jobs: Collection[str]) -> Batch:
     return replace(batch, arrivals=arrivals, refusals=(*batch.refusals, *refusals))
 
 
-def _firsts(arrivals: Iterable[Arrival]) -> dict[Key, Arrival]:
+def _firsts(arrivals: Sequence[Arrival]) -> dict[Key, Arrival]:
     """Return the first of each id, in the order of the keys."""
-    firsts: dict[Key, Arrival] = {}
-    for each in arrivals:
-        firsts.setdefault((each.job, each.event.id), each)
-    return dict(sorted(firsts.items()))
+    firsts = {(each.job, each.id): each for each in reversed(arrivals)}
+    return {key: firsts[key] for key in sorted(firsts)}
 
 
 def _insert(
@@ -128,21 +125,21 @@ def _insert(
 ) -> Mapping[Key, Content]:
     """Insert what is new, and return the content of the others as it was kept before."""
     rows = [
-        {
-            "project_id": project_id,
-            "job": each.job,
-            "id": each.event.id,
-            "type": each.event.type,
-            "at_us": each.event.at,
-            "received_us": now_us,
-            "batch": number,
-            "body": each.body,
-        }
+        (project_id, each.job, each.id, each.type, each.at, now_us, number, each.body)
         for each in firsts.values()
     ]
-    if insert_new(conn, event, rows) == len(rows):
+    if insert_values(conn, event, _COLUMNS, rows) == len(rows):
         return {}
     return known_contents(conn, project_id, firsts.keys(), but_of_batch=number)
+
+
+def _conflicts(
+    arrivals: Iterable[Arrival], firsts: Mapping[Key, Arrival], before: Mapping[Key, Content]
+) -> Iterator[Refusal]:
+    for each in arrivals:
+        key = (each.job, each.id)
+        if each.content != before.get(key, firsts[key].content):
+            yield Refusal(Code.CONFLICT, f"/events/{each.index}/id", each.index, each.id)
 
 
 def _verdicts(
@@ -153,12 +150,9 @@ def _verdicts(
     marked: tuple[str, ...],
 ) -> Verdicts:
     conflicts = []
-    for each in batch.arrivals:
-        key = (each.job, each.event.id)
-        if each.content != before.get(key, firsts[key].content):
-            pointer = f"/events/{each.index}/id"
-            conflicts.append(Refusal(Code.CONFLICT, pointer, each.index, each.event.id))
-    accepted_at = tuple(each.event.at for key, each in firsts.items() if key not in before)
+    if before or len(firsts) < len(batch.arrivals):
+        conflicts = list(_conflicts(batch.arrivals, firsts, before))
+    accepted_at = tuple(each.at for key, each in firsts.items() if key not in before)
     errors = sorted((*batch.refusals, *conflicts), key=lambda error: error.index or 0)
     return Verdicts(
         batch_id=batch.batch_id or f"{number:016x}",

@@ -1,20 +1,18 @@
 """From a request's body to events, keeping the good ones of a batch with bad ones."""
 
-import codecs
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from ett_service.core.events import EVENT_TYPES, Event
+from ett_service.core.events import Event
+from ett_service.ingest.envelope import read_lines, read_object, require_utf8
 from ett_service.ingest.inflate import inflate
-from ett_service.ingest.json_cursor import LONGEST_VALUE, Cursor
 from ett_service.ingest.refusals import (
     BadBatch,
-    BadEncoding,
     BodyTooLarge,
     Code,
     Fault,
@@ -23,22 +21,17 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
     fault_of,
 )
-from ett_service.ingest.text import DAMAGED, Frame, parse_instant, read_members, text
+from ett_service.ingest.text import Frame, parse_instant, read_members, text
 from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
-from ett_service.storage.record.events import encode_body
+from ett_service.storage.record.events import Content, decode_body, encode_members, members_of
 
 _LENGTH = 40
-_LONG_BODY = 512
-
-
-def derived_id(event: Event) -> str:
-    """Return the id that says what *event* says: the same content always has the same one."""
-    content = f"{event.type}\n{encode_body(replace(event, id=''))}"
-    return hashlib.sha256(content.encode()).hexdigest()[:_LENGTH]
+_NO_ID = '"id":""'
 
 
 _SENT: msgspec.json.Decoder[SentEvent] = msgspec.json.Decoder(AnyEvent)
 _ANY = msgspec.json.Decoder()
+_ANY_RAW = msgspec.json.Decoder(msgspec.Raw)
 
 
 class _Named(msgspec.Struct):
@@ -49,42 +42,67 @@ _ID = msgspec.json.Decoder(_Named)
 _CAN_BE_AN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True, gc=False):
     """An event that can be kept, and the job that it belongs to."""
 
     index: int  #: its place in the batch
     job: str
-    event: Event  #: its attributes, if there are many, are in the body alone
+    id: str
+    type: str
+    at: int
+    producer: str | None
     body: str  #: its canonical content, but for its type
 
     @property
-    def content(self) -> tuple[str, str]:
+    def content(self) -> Content:
         """What it says: its type and its body."""
-        return self.event.type, self.body
+        return self.type, self.body
+
+    @property
+    def event(self) -> Event:
+        """The event itself, made anew at each call: as text it takes the least."""
+        return decode_body(self.type, self.body)
 
 
 def arrival(index: int, job: str, event: Event) -> Arrival:
     """Make an event ready to be kept, with an id derived from its content if it has none."""
-    if not event.id:
-        event = replace(event, id=derived_id(event))
-    body = encode_body(event)
-    if event.attributes and len(body) > _LONG_BODY:
-        # As objects they take up to twenty times as much as in the body, where they are read.
-        event = replace(event, attributes={})
-    return Arrival(index, job, event, body)
+    return _arrival(index, job, event.type, members_of(event))
+
+
+def _arrival(index: int, job: str, kind: str, members: dict[str, Any]) -> Arrival:
+    body = encode_members(kind, members)
+    name = members["id"]
+    if not name:
+        name = members["id"] = _derived_id(kind, body)
+        body = _named(kind, body, members)
+    return Arrival(index, job, name, kind, members["at"], members.get("producer"), body)
+
+
+def _derived_id(kind: str, body: str) -> str:
+    """Return the id that says what the event says: the same content always has the same one."""
+    return hashlib.sha256(f"{kind}\n{body}".encode()).hexdigest()[:_LENGTH]
+
+
+def _named(kind: str, body: str, members: dict[str, Any]) -> str:
+    if "attributes" in members:  # they come before, and may hold the same text
+        return encode_members(kind, members)
+    return body.replace(_NO_ID, f'"id":"{members["id"]}"', 1)
 
 
 def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
     """Read the event at place *index*; one that names no producer takes the batch's."""
     try:
         sent = _decoded(raw, frame.limits.max_event_bytes)
-        members = _members(sent, frame)
+        members = read_members(sent, frame)
     except Fault as fault:
         return Refusal(fault.code, f"/events/{index}{fault.pointer}", index, _id_in(raw))
-    members.setdefault("producer", producer)
+    kind = _type_of(sent)
+    _leave_out_what_says_nothing(kind, members)
+    members.setdefault("id", "")
+    if producer is not None:
+        members.setdefault("producer", producer)
     job = members.pop("job")
-    return arrival(index, job, EVENT_TYPES[_type_of(sent)](**members))
+    return _arrival(index, job, kind, members)
 
 
 def _decoded(raw: bytes, most: int) -> SentEvent:
@@ -108,13 +126,6 @@ def _decoded_by_last_keys(raw: bytes, error: msgspec.ValidationError) -> SentEve
         raise fault_of(error) from error
 
 
-def _members(sent: SentEvent, frame: Frame) -> dict[str, Any]:
-    """Return what was sent, by the names and in the types of the core; null is left out."""
-    members = {"id": "", **read_members(sent, frame)}
-    _leave_out_what_says_nothing(_type_of(sent), members)
-    return members
-
-
 def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
     if kind in ("job", "job_ended"):
         for name in ("launch", "attempt", "cycle"):
@@ -124,7 +135,7 @@ def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
 
 
 def _type_of(sent: SentEvent) -> str:
-    return str(sent.__struct_config__.tag)
+    return sent.__struct_config__.tag  # type: ignore[return-value]
 
 
 def _id_in(raw: bytes) -> str | None:
@@ -134,26 +145,6 @@ def _id_in(raw: bytes) -> str | None:
     except (msgspec.DecodeError, RecursionError):
         return None
     return event_id if event_id is not None and _CAN_BE_AN_ID.fullmatch(event_id) else None
-
-
-_BATCH = msgspec.json.Decoder(EventBatch)
-_ANY_RAW = msgspec.json.Decoder(msgspec.Raw)
-
-#: A line with anything but spaces in it.
-_LINE = re.compile(rb"[^\s][^\n]*+")
-_PIECE = 64 << 10
-
-_HEADERS = {
-    "ett-batch-id": "batch_id",
-    "ett-sent-at": "sent_at",
-    "ett-producer": "producer",
-    "ett-history": "history",
-}
-
-#: Every escape of a JSON text; a surrogate is whole only with its other half behind it.
-_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_LONE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,32 +181,23 @@ def decode(body: bytes, headers: Mapping[str, str], *, now_us: int, limits: Limi
     if len(body) > limits.max_body_bytes:
         raise BodyTooLarge("bytes", limits.max_body_bytes)
     body = inflate(body, named.get("content-encoding", ""), limits.max_inflated_bytes)
-    _require_utf8(body)
+    require_utf8(body)
     frame = Frame(limits, now_us)
     if media == "application/json":
-        about, raws = _envelope(body, limits.max_batch_events)
+        about, raws = read_object(body, limits.max_batch_events)
         return _whole_json(_batch(about, raws, frame), raws)
-    raws = _lines(body, limits.max_batch_events)
-    batch = _batch(_about(named), raws, frame)
+    about, raws = read_lines(body, named, limits.max_batch_events)
+    batch = _batch(about, raws, frame)
     if raws and _is_nowhere_json(batch):
         raise MalformedBody("No line of the body is JSON.")
     return batch
-
-
-def _lines(body: bytes, most: int) -> list[bytes]:
-    lines: list[bytes] = []
-    for line in _LINE.finditer(body):
-        if len(lines) == most:
-            raise BodyTooLarge("events", most)
-        lines.append(line[0])
-    return lines
 
 
 def _whole_json(batch: Batch, raws: list[bytes]) -> Batch:
     """Pass a *batch* that is JSON from its begin to its end: what was refused may not be."""
     for refusal in batch.refusals:
         try:
-            _ANY_RAW.decode(_mended(raws[refusal.index or 0]))
+            _ANY_RAW.decode(raws[refusal.index or 0])
         except RecursionError:
             continue
         except msgspec.DecodeError as error:
@@ -248,85 +230,9 @@ def _media_type(value: str) -> str:
     return media.strip().lower()
 
 
-def _require_utf8(body: bytes) -> None:
-    """Look at one piece after the other: a text takes up to four times as much as its bytes."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for start in range(0, len(body), _PIECE):
-            decoder.decode(body[start : start + _PIECE])
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise BadEncoding("The body is not UTF-8.") from error
-
-
-def _mended(raw: bytes) -> bytes:
-    """Return *raw* with each lone surrogate replaced, as no text can hold one."""
-    return raw if _SURROGATE.search(raw) is None else _ESCAPE.sub(_mended_escape, raw)
-
-
-def _mended_escape(escape: re.Match[bytes]) -> bytes:
-    written = escape[0]
-    is_lone = len(written) == _LONE and _SURROGATE.match(written) is not None
-    return DAMAGED.encode() if is_lone else written
-
-
-def _envelope(body: bytes, most: int) -> tuple[EventBatch, list[bytes]]:
-    """Return what stands around the events, and each of up to *most* of them as it was written."""
-    cursor = Cursor(body)
-    if not cursor.is_at(b"{"):
-        return _read_envelope(body[:LONGEST_VALUE]), []
-    around: dict[str, msgspec.Raw] = {}
-    raws: list[bytes] = []
-    for name in cursor.members():
-        if name == "events" and cursor.is_at(b"["):
-            raws = list(_elements(cursor, most))
-            around[name] = msgspec.Raw(b"[]")
-        else:
-            around[name] = msgspec.Raw(_mended(cursor.value()))
-    cursor.finish()
-    return _read_envelope(_written(around)), raws
-
-
-def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
-    for count, raw in enumerate(cursor.values()):
-        if count == most:
-            raise BodyTooLarge("events", most)
-        yield raw
-
-
-def _written(around: Mapping[str, msgspec.Raw]) -> bytes:
-    if sum(map(len, map(bytes, around.values()))) > LONGEST_VALUE:
-        raise BadBatch(Refusal(Code.TOO_LARGE, ""))
-    return msgspec.json.encode(around)
-
-
-def _read_envelope(written: bytes) -> EventBatch:
-    try:
-        return _BATCH.decode(written)
-    except msgspec.ValidationError as error:
-        fault = fault_of(error)
-        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise MalformedBody("The body is not JSON.") from error
-
-
-def _about(headers: Mapping[str, str]) -> EventBatch:
-    """Read what the headers say around the events that come one a line."""
-    members: dict[str, object] = {
-        member: headers[header] for header, member in _HEADERS.items() if header in headers
-    }
-    try:
-        return msgspec.convert({**members, "events": []}, EventBatch, strict=False)
-    except msgspec.ValidationError as error:
-        fault = fault_of(error)
-        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
-
-
 def _batch(about: EventBatch, raws: list[bytes], frame: Frame) -> Batch:
     sent_at = _checked_about(about, frame)
-    read = [
-        read_event(_mended(raw), index, frame, about.producer) for index, raw in enumerate(raws)
-    ]
+    read = [read_event(raw, index, frame, about.producer) for index, raw in enumerate(raws)]
     return Batch(
         arrivals=tuple(each for each in read if isinstance(each, Arrival)),
         refusals=tuple(each for each in read if isinstance(each, Refusal)),

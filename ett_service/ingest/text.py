@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from ett_service.core.words import Outcome
 from ett_service.ingest.refusals import Code, Fault, escape
@@ -192,16 +193,15 @@ def read_members(sent: Struct, frame: Frame) -> dict[str, Any]:
     Raises ``Fault``, which points at the member by its name on the wire.
     """
     members: dict[str, Any] = {}
-    for name, wire_name, reader in _readers_of(type(sent)):
-        value = getattr(sent, name)
+    for (name, wire_name, reader), value in zip(
+        _readers_of(type(sent)), astuple(sent), strict=True
+    ):
         if value is None:
             continue
-        if reader is not None:
-            try:
-                value = reader(value, frame)
-            except Fault as fault:
-                raise Fault(fault.code, f"/{escape(wire_name)}{fault.pointer}") from fault
-        members[name] = value
+        try:
+            members[name] = value if reader is None else reader(value, frame)
+        except Fault as fault:
+            raise Fault(fault.code, f"/{escape(wire_name)}{fault.pointer}") from fault
     return members
 
 

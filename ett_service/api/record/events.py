@@ -87,10 +87,11 @@ _BATCH: dict[str, Any] = {
 @router.post(
     "/v1/events",
     operation_id="accept_events",
+    response_model=BatchAnswer,
     responses=declared(400, 401, 403, 408, 413, 415, 422, 429, 503),
     openapi_extra=_BATCH,
 )
-async def accept_events(request: Request, key: WritingKey, state: State) -> BatchAnswer:
+async def accept_events(request: Request, key: WritingKey, state: State) -> Response:
     """Accept a batch of events. The answer begins after what it counts is committed.
 
     The body may be compressed: `Content-Encoding: gzip` or `zstd`. As `application/x-ndjson` it
@@ -112,6 +113,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
         verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
+    request.state.accepted_events = verdicts.accepted
     request.state.own.count_events(
         verdicts.accepted_at,
         duplicate=verdicts.duplicate,
@@ -128,7 +130,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Batc
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         members = {**answer.model_dump(), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
-    return answer
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
 @job_router.get(

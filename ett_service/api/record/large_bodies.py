@@ -8,11 +8,13 @@ from typing import TypeVar
 from anyio import to_thread
 from fastapi import Request
 from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
 
 from ett_service.api.bodies import read_body
 from ett_service.api.load.admission import Admission, Gone, Place, Refused
 from ett_service.api.problems import Problem
 from ett_service.api.state import AppState
+from ett_service.core.errors import EttError
 from ett_service.ingest.refusals import BodyTooLarge
 from ett_service.ingest.wire import Limits
 from ett_service.storage.record.keys import Key
@@ -65,7 +67,10 @@ class LargeBody:
         limits = replace(self.limits, max_inflated_bytes=most)
         if self.place.cost <= _AT_ONCE:
             return decode(self.body, limits)  # a thread would take longer than the work
-        decoded = await to_thread.run_sync(decode, self.body, limits, limiter=limiter)
+        try:
+            decoded = await to_thread.run_sync(decode, self.body, limits, limiter=limiter)
+        except EttError as error:
+            raise without_frames(error) from None
         await require_sender(self.request)
         return decoded
 
@@ -101,15 +106,42 @@ async def large_body(request: Request, state: AppState, key: Key) -> AsyncIterat
         raise
 
 
+def without_frames(error: EttError) -> EttError:
+    """Let go of what the frames that raised *error* hold: all of an inflated body.
+
+    Else it would lie in memory until the answer is sent, while the next body is inflated.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
 async def require_sender(request: Request) -> None:
     """Drop the work of a sender that has gone.
 
     Raises:
         ClientDisconnect: It has.
     """
-    if await request.is_disconnected():
+    if _has_gone(request.receive):
         request.state.admission.refuse(Refused.SENDER_GONE)
         raise ClientDisconnect
+
+
+def _has_gone(receive: Receive) -> bool:
+    """Take one step towards the next message, and leave it where it would have to be waited for.
+
+    ``Request.is_disconnected`` cancels a scope for that, which takes as long as to read an event.
+    """
+    step = _next(receive)
+    try:
+        step.send(None)
+    except StopIteration as arrived:
+        return bool(arrived.value["type"] == "http.disconnect")
+    step.close()
+    return False
+
+
+async def _next(receive: Receive) -> Message:
+    return await receive()
 
 
 def _gone(request: Request) -> Gone:

@@ -131,28 +131,31 @@ def _continued(
     A span whose begin is stored from when it was open needs its end only, and one that is stored
     whole needs no begin.
     """
-    others = {_other(each) for each in arrivals if isinstance(each.event, SpanOver | PhaseStarted)}
+    others = {_other(each) for each in arrivals if each.type in _BEGINNING}
     stored = known_ids(conn, project_id, others)
-    stored_or_here = stored | {(each.job, each.event.id) for each in arrivals}
+    stored_or_here = stored | {(each.job, each.id) for each in arrivals}
     continued = []
     for each in arrivals:
-        if isinstance(each.event, SpanOver) and _other(each) in stored:
-            continued.append(_ended(each, each.event))
-        elif not (isinstance(each.event, PhaseStarted) and _other(each) in stored_or_here):
+        if each.type == SpanOver.type and _other(each) in stored:
+            continued.append(_ended(each))
+        elif not (each.type == PhaseStarted.type and _other(each) in stored_or_here):
             continued.append(each)
     return tuple(continued)
 
 
+_BEGINNING = (SpanOver.type, PhaseStarted.type)
+
+
 def _other(each: Arrival) -> tuple[str, str]:
     """Name the event by which this span was told before: its begin, or all of it."""
-    name = each.event.id
-    is_begin = isinstance(each.event, PhaseStarted)
-    return each.job, name.removesuffix(BEGIN) if is_begin else name + BEGIN
+    is_begin = each.type == PhaseStarted.type
+    return each.job, each.id.removesuffix(BEGIN) if is_begin else each.id + BEGIN
 
 
 _SHARED = tuple(each.name for each in fields(PhaseEnded) if each.name != "id")
 
 
-def _ended(each: Arrival, span: SpanOver) -> Arrival:
+def _ended(each: Arrival) -> Arrival:
+    span = each.event
     members = {name: getattr(span, name) for name in _SHARED}
     return arrival(each.index, each.job, PhaseEnded(id=span.id + END, **members))

@@ -32,24 +32,39 @@ DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPE
 """What reads the event of each type from its body."""
 
 
-def _default_of(kind: type[Event]) -> tuple[tuple[str, object], ...]:
+_MEMBERS = {name: tuple(each.name for each in fields(kind)) for name, kind in EVENT_TYPES.items()}
+
+
+def _empty_of(kind: type[Event]) -> tuple[tuple[str, object], ...]:
+    """Return what says no more than leaving it out, but for None, by name."""
     return tuple(
         (each.name, {} if each.default_factory is not MISSING else each.default)
         for each in fields(kind)
+        if each.default is not None and (each.default, each.default_factory) != (MISSING, MISSING)
     )
 
 
-_DEFAULTS = {name: _default_of(kind) for name, kind in EVENT_TYPES.items()}
+_EMPTY = {name: _empty_of(kind) for name, kind in EVENT_TYPES.items()}
+
+
+def members_of(event: Event) -> dict[str, Any]:
+    """Return what *event* says by the names of its members, without those that are None."""
+    return {
+        name: value for name in _MEMBERS[event.type] if (value := getattr(event, name)) is not None
+    }
+
+
+def encode_members(kind: str, members: dict[str, Any]) -> str:
+    """Return the canonical content of an event, its id included; *members* lose what is empty."""
+    for name, empty in _EMPTY[kind]:
+        if name in members and members[name] == empty:
+            del members[name]
+    return _ENCODER.encode(members).decode()
 
 
 def encode_body(event: Event) -> str:
     """Return the canonical content of *event*, its id included."""
-    content = {
-        name: value
-        for name, default in _DEFAULTS[event.type]
-        if (value := getattr(event, name)) != default
-    }
-    return _ENCODER.encode(content).decode()
+    return encode_members(event.type, members_of(event))
 
 
 def decode_body(kind: str, body: str) -> Event:

@@ -7,8 +7,9 @@ recognised without a look-up, and a leaked one can be searched for. Only its SHA
 import hashlib
 import secrets
 import string
+import time
 import zlib
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Any
@@ -30,9 +31,21 @@ PREFIX_LENGTH = 12
 _BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 NAME_LENGTH = 100
 
+RECENT_S = 1.0
+"""For so long a key that another process revoked may go on sending events to this one."""
+
+_MOST_RECENT = 4096
+_NEVER = (0.0, None)
+
 
 class BadKey(EttError):
     """A key cannot be made as asked."""
+
+
+class AlreadyReplaced(EttError):
+    """A key has a successor already."""
+
+    hint = "Rotate the successor, or revoke it and create a key."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +60,37 @@ class Key:
     created_at: int
     revoked_at: int | None
     expires_at: int | None = None
+    replaced_by: str | None = None  #: the prefix of its successor
+    last_used_at: int | None = None
 
     def stands(self, now_us: int) -> bool:
         """Whether it is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now_us < self.expires_at)
+
+
+class RecentKeys:
+    """Keys as they stood up to a second ago, for those who use one many times a second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[float, Key]] = {}  #: by digest
+
+    def get(self, text: str, now_us: int) -> Key | None:
+        """Return the key *text*, if it was seen within the last second and has not expired."""
+        at, key = self._seen.get(_digest(text), _NEVER)
+        if key is None or self._clock() - at >= RECENT_S or not key.stands(now_us):
+            return None
+        return key
+
+    def keep(self, text: str, key: Key) -> None:
+        """Take note of a key that was just looked up."""
+        if len(self._seen) >= _MOST_RECENT:
+            self._seen = {}
+        self._seen[_digest(text)] = self._clock(), key
+
+    def forget(self) -> None:
+        """Have each key looked up again."""
+        self._seen = {}
 
 
 _KEYS = select(
@@ -62,6 +102,8 @@ _KEYS = select(
     api_key.c.created_us,
     api_key.c.revoked_us,
     api_key.c.expires_us,
+    api_key.c.replaced_by,
+    api_key.c.last_used_us,
     api_key.c.digest,
 ).join(project)
 _NAMED = _KEYS.where(api_key.c.prefix == bindparam("prefix"))
@@ -126,8 +168,7 @@ def find_key(conn: Connection, text: str, now_us: int) -> Key | None:
 
 def standing_key(conn: Connection, prefix: str, now_us: int) -> Key | None:
     """Return the key that begins so, or None if it is unknown, revoked or expired."""
-    row = conn.execute(_NAMED, {"prefix": prefix}).one_or_none()
-    key = None if row is None else _key(row)
+    key = get_key(conn, prefix)
     return key if key is not None and key.stands(now_us) else None
 
 
@@ -136,14 +177,50 @@ def list_keys(conn: Connection) -> list[Key]:
     return [_key(row) for row in conn.execute(_KEYS.order_by(api_key.c.created_us, "prefix"))]
 
 
-def revoke_key(conn: Connection, prefix: str, now_us: int) -> bool:
-    """Revoke the key that begins so, from now on; False if none stands."""
+def rotate_key(conn: Connection, prefix: str, *, overlap_us: int, now_us: int) -> str | None:
+    """Make a successor of the key that begins so, and let it expire after the overlap.
+
+    Return the successor's text, which nobody can read again; None if no such key stands. It has
+    the project, the name, the scopes and the length of life of the other, counted from now.
+
+    Raises ``AlreadyReplaced``.
+    """
+    row = conn.execute(_NAMED.with_for_update(of=api_key), {"prefix": prefix}).one_or_none()
+    key = None if row is None else _key(row)
+    if key is None or not key.stands(now_us):
+        return None
+    if key.replaced_by is not None:
+        raise AlreadyReplaced(f"{prefix} has a successor already: {key.replaced_by}.")
+    until_us, life_us = now_us + overlap_us, None
+    if key.expires_at is not None:
+        until_us, life_us = min(until_us, key.expires_at), key.expires_at - key.created_at
+    successor = create_key(
+        conn,
+        project=key.project,
+        name=key.name,
+        scopes=key.scopes,
+        now_us=now_us,
+        expires_us=None if life_us is None else now_us + life_us,
+    )
+    replaced = {"replaced_by": successor[:PREFIX_LENGTH], "expires_us": until_us}
+    conn.execute(update(api_key).where(api_key.c.prefix == prefix).values(replaced))
+    return successor
+
+
+def revoke_key(conn: Connection, prefix: str, now_us: int) -> Key | None:
+    """Revoke the key that begins so, from now on, and return it; None if there is no such one."""
     revoked = conn.execute(
         update(api_key)
         .where(api_key.c.prefix == prefix, api_key.c.revoked_us.is_(None))
         .values(revoked_us=now_us)
     )
-    return revoked.rowcount > 0
+    return get_key(conn, prefix) if revoked.rowcount else None
+
+
+def get_key(conn: Connection, prefix: str) -> Key | None:
+    """Return the key that begins so, whether it stands or not; None if there is none."""
+    row = conn.execute(_NAMED, {"prefix": prefix}).one_or_none()
+    return None if row is None else _key(row)
 
 
 def new_key_text() -> str:
@@ -182,4 +259,6 @@ def _key(row: Row[*tuple[Any, ...]]) -> Key:
         created_at=row.created_us,
         revoked_at=row.revoked_us,
         expires_at=row.expires_us,
+        replaced_by=row.replaced_by,
+        last_used_at=row.last_used_us,
     )

@@ -1,0 +1,188 @@
+"""What stands around the events of a body, and each of them as it was written."""
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from ett_service.ingest.json_cursor import LONGEST_VALUE, Cursor
+from ett_service.ingest.refusals import (
+    BadBatch,
+    BadEncoding,
+    BodyTooLarge,
+    Code,
+    MalformedBody,
+    Refusal,
+    fault_of,
+)
+from ett_service.ingest.text import DAMAGED
+from ett_service.ingest.wire import EventBatch
+
+Around = tuple[EventBatch, list[bytes]]
+"""What stands around the events, and each of them as it was written."""
+
+_BATCH = msgspec.json.Decoder(EventBatch)
+
+_AT_ONCE = 4 << 20
+"""Bytes of a body that a parser may look through before its events are counted."""
+
+_A_VALUE = 16
+"""Bytes of a body for each of its commas at least: each may make an object of some 60."""
+
+_AROUND, _BETWEEN = 4096, 3
+"""Bytes around the events at most, and between two of them, where a body is a usual one."""
+
+#: A line with anything but spaces in it.
+_LINE = re.compile(rb"[^\s][^\n]*+")
+_PIECE = 64 << 10
+
+_HEADERS = {
+    "ett-batch-id": "batch_id",
+    "ett-sent-at": "sent_at",
+    "ett-producer": "producer",
+    "ett-history": "history",
+}
+
+#: Every escape of a JSON text; a surrogate is whole only with its other half behind it.
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE = 6
+
+
+def require_utf8(body: bytes) -> None:
+    """Look at one piece after the other: a text takes up to four times as much as its bytes.
+
+    Raises:
+        BadEncoding: It is not.
+    """
+    if body.isascii():
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(body), _PIECE):
+            decoder.decode(body[start : start + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise BadEncoding("The body is not UTF-8.") from error
+
+
+def read_object(body: bytes, most: int) -> Around:
+    """Read an object with up to *most* events in it.
+
+    Raises:
+        BodyTooLarge: It has more, or one of its values is too long.
+        MalformedBody: It is not JSON.
+        BadBatch: What stands around the events is at fault.
+    """
+    about, raws = read_at_once(body, most) or read_in_steps(body, most)
+    return about, _all_mended(body, raws)
+
+
+def read_lines(body: bytes, headers: Mapping[str, str], most: int) -> Around:
+    """Read up to *most* events of one line each, around which *headers* stand.
+
+    Raises:
+        BodyTooLarge: There are more.
+        BadBatch: The headers are at fault.
+    """
+    raws = _all_mended(body, _lines(body, most))
+    return _about(headers), raws
+
+
+def _all_mended(body: bytes, raws: list[bytes]) -> list[bytes]:
+    if b"\\" not in body or _SURROGATE.search(body) is None:
+        return raws
+    return [_mended(raw) for raw in raws]
+
+
+def _mended(raw: bytes) -> bytes:
+    """Return *raw* with each lone surrogate replaced, as no text can hold one."""
+    return raw if _SURROGATE.search(raw) is None else _ESCAPE.sub(_mended_escape, raw)
+
+
+def _mended_escape(escape: re.Match[bytes]) -> bytes:
+    written = escape[0]
+    is_lone = len(written) == _LONE and _SURROGATE.match(written) is not None
+    return DAMAGED.encode() if is_lone else written
+
+
+def read_at_once(body: bytes, most: int) -> Around | None:
+    """Read what senders usually write, at the speed of a parser; None for anything else.
+
+    A body of few commas has few values, so that not much is made before they are counted.
+    """
+    if len(body) > _AT_ONCE or body.count(b",") * _A_VALUE > len(body):
+        return None
+    try:
+        about = _BATCH.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    raws = list(map(bytes, about.events))
+    around = len(body) - sum(map(len, raws)) - _BETWEEN * len(raws)
+    if around > _AROUND or max(map(len, raws), default=0) > LONGEST_VALUE:
+        return None
+    if len(raws) > most:
+        raise BodyTooLarge("events", most)
+    return about, raws
+
+
+def read_in_steps(body: bytes, most: int) -> Around:
+    """Walk a body of any shape, value by value; raises as :func:`read_object`."""
+    cursor = Cursor(body)
+    if not cursor.is_at(b"{"):
+        return _read_envelope(body[:LONGEST_VALUE]), []
+    around: dict[str, msgspec.Raw] = {}
+    raws: list[bytes] = []
+    for name in cursor.members():
+        if name == "events" and cursor.is_at(b"["):
+            raws = list(_elements(cursor, most))
+            around[name] = msgspec.Raw(b"[]")
+        else:
+            around[name] = msgspec.Raw(_mended(cursor.value()))
+    cursor.finish()
+    return _read_envelope(_written(around)), raws
+
+
+def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
+    for count, raw in enumerate(cursor.values()):
+        if count == most:
+            raise BodyTooLarge("events", most)
+        yield raw
+
+
+def _written(around: Mapping[str, msgspec.Raw]) -> bytes:
+    if sum(map(len, map(bytes, around.values()))) > LONGEST_VALUE:
+        raise BadBatch(Refusal(Code.TOO_LARGE, ""))
+    return msgspec.json.encode(around)
+
+
+def _read_envelope(written: bytes) -> EventBatch:
+    try:
+        return _BATCH.decode(written)
+    except msgspec.ValidationError as error:
+        fault = fault_of(error)
+        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedBody("The body is not JSON.") from error
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    lines: list[bytes] = []
+    for line in _LINE.finditer(body):
+        if len(lines) == most:
+            raise BodyTooLarge("events", most)
+        lines.append(line[0])
+    return lines
+
+
+def _about(headers: Mapping[str, str]) -> EventBatch:
+    """Read what the headers say around the events that come one a line."""
+    members: dict[str, object] = {
+        member: headers[header] for header, member in _HEADERS.items() if header in headers
+    }
+    try:
+        return msgspec.convert({**members, "events": []}, EventBatch, strict=False)
+    except msgspec.ValidationError as error:
+        fault = fault_of(error)
+        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
