@@ -19,8 +19,10 @@ from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed
 from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
-from ett_service.settings import OverloadTable, Settings
+from ett_service.setting_tables import OverloadTable
+from ett_service.settings import Settings
 from ett_service.storage.engine import migrate, sqlite
+from ett_service.storage.engine.errors import WrongStore
 from ett_service.storage.engine.seal import SECRETS, Keyring
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
@@ -40,10 +42,13 @@ Clock = Callable[[], int]
 """Tells the time in microseconds since the Unix epoch."""
 
 
-def serve(settings: Settings, now_us: Clock, first_key: Path | None = None) -> None:
+def serve(
+    settings: Settings, now_us: Clock, first_key: Path | None = None, n_processes: int = 1
+) -> None:
     """Serve the API until SIGINT or SIGTERM, with a worker inside where the settings ask for one.
 
-    The first key of a new SQLite file is written to the file *first_key*, or else printed.
+    The first key of a new SQLite file is written to the file *first_key*, or else printed. Several
+    processes need PostgreSQL, and each has a worker inside where the settings ask for one.
 
     Raises:
         EttError: The database cannot be opened.
@@ -53,7 +58,10 @@ def serve(settings: Settings, now_us: Clock, first_key: Path | None = None) -> N
     from ett_service.api.app import serve  # noqa: PLC0415
     from ett_service.pages.site import ROUTERS  # noqa: PLC0415
 
-    serve(settings, application(settings, now_us), ROUTERS, first_key)
+    if n_processes > 1 and settings.database_url.startswith("sqlite"):
+        hint = "Leave out --workers, or use PostgreSQL: see docs/operations.md."
+        raise WrongStore("One process writes a SQLite file.", hint)
+    serve(settings, application(settings, now_us), ROUTERS, first_key, n_processes)
 
 
 @contextmanager

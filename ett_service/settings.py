@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -24,159 +25,48 @@ from pydantic import (
     field_validator,
 )
 
-from ett_service.core.dimensions import Dimension
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
-from ett_service.notifications.formats import FORMATS, Format
+from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
+from ett_service.setting_tables import (
+    PLACEHOLDERS,
+    AlertingTable,
+    DetectionTable,
+    MetricsTable,
+    Name,
+    OverloadTable,
+    PeakRateRow,
+    PositiveFloat,
+    PositiveInt,
+    PriceRow,
+    ReceiverRow,
+    TargetRow,
+)
 
 PREFIX = "ETT_"
 DEFAULT_FILE = Path("ett.toml")
 DATABASES = ("sqlite:///", "postgresql+psycopg://")
+_PLACEHOLDER = "has an example's word in the place of a secret; draw one: openssl rand -hex 24"
 
 OTHER_VARIABLES = frozenset(
     {
-        "ETT_API_KEY",
-        "ETT_ATTEMPT",
-        "ETT_AUTO",
-        "ETT_CONFIG",
-        "ETT_CORPUS",
-        "ETT_CYCLE",
-        "ETT_DISABLED",
-        "ETT_GPUS",
-        "ETT_JOB",
-        "ETT_LAUNCH",
-        "ETT_LAUNCHED_AS",
-        "ETT_LAUNCHER",
-        "ETT_RANK",
-        "ETT_SPOOL",
-        "ETT_TEST_DATABASE_URL",
-        "ETT_URL",
+        "ETT_ALLOCATED_AT", "ETT_API_KEY", "ETT_ATTEMPT", "ETT_AUTO", "ETT_CONFIG",
+        "ETT_CORPUS", "ETT_CYCLE", "ETT_DISABLED", "ETT_GPUS", "ETT_JOB", "ETT_LAUNCH",
+        "ETT_LAUNCHED_AS", "ETT_LAUNCHER", "ETT_RANK", "ETT_RENDEZVOUS", "ETT_SPOOL",
+        "ETT_SUBMITTED_AT", "ETT_TEST_DATABASE_URL", "ETT_URL",
     }
-)
+)  # fmt: skip
 """Variables that the client, the command line and the tests read; they are not settings."""
-
-PositiveInt = Annotated[int, Field(gt=0)]
-PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class BadSettings(EttError):
     """A setting that is unknown, malformed or out of bounds."""
 
     hint = "Every setting is described in docs/operations.md; `ett config show` prints them."
-
-
-class Row(BaseModel):
-    """One entry of a setting that is a table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PriceRow(Row):
-    """The price of an accelerator hour, from a day on (UTC)."""
-
-    hardware: Name
-    from_: Annotated[date, Field(alias="from")]
-    per_gpu_hour: Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class PeakRateRow(Row):
-    """The peak rate of one accelerator, dense, in teraflops per second."""
-
-    hardware: Name
-    precision: Name
-    teraflops: PositiveFloat
-
-
-class TargetRow(Row):
-    """The target ETT% of the cohorts with these labels."""
-
-    where: dict[Dimension, str] = {}
-    ett_ratio: Annotated[float, Field(gt=0, le=1)]
-
-
-class MetricsTable(Row):
-    """What ``/metrics`` shows of the fleet, and how often it is updated."""
-
-    every_seconds: PositiveFloat = 5.0
-    clusters: PositiveInt = 20  #: shown as labels; the rest is ``other``
-    cohorts: PositiveInt = 50  #: likewise
-    cohort_histograms: bool = True  #: whether cohorts have histograms of their own
-    jobs: tuple[Name, ...] = ()  #: patterns of running jobs that are shown by name
-
-
-class SlaTable(Row):
-    """Hours within which a regression should be found, acknowledged and resolved."""
-
-    detect_hours: PositiveFloat = 96.0
-    acknowledge_hours: PositiveFloat = 24.0
-    resolve_hours: PositiveFloat = 168.0
-
-
-class DetectionTable(Row):
-    """The search for regressions; see docs/howto/regressions.md."""
-
-    enabled: bool = True
-    every_seconds: PositiveFloat = 86_400.0  #: runs end at multiples of it since the Unix epoch
-    settle_seconds: PositiveFloat = 300.0  #: the longest wait for ledgers
-    runs: PositiveInt = 2  #: runs in a row that must find it before it fires
-    cohort: tuple[Dimension, ...] = ("cluster", "model")
-    strata: tuple[Dimension, ...] = ("hardware", "kind", "size")
-    recent_days: PositiveInt = 14
-    baseline_days: PositiveInt = 42
-    effect_floor: Annotated[float, Field(gt=1)] = 1.15
-    impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
-    q: Annotated[float, Field(gt=0, lt=1)] = 0.06
-    sla: SlaTable = SlaTable()
-    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: until told again of what nobody looks at
-    tune: bool = True  #: the smallest changes by people's verdicts
-
-
-class ReceiverRow(Row):
-    """A receiver of notifications, at any address but link-local ones."""
-
-    name: Annotated[str, Field(pattern="^[a-z0-9][a-z0-9-]{0,62}$")]
-    url: SecretStr  #: a secret for Slack and similar services
-    format: Format = Format("generic")
-    secret: SecretStr = SecretStr("")  #: signing secret, or routing key for formats that need one
-    where: dict[Dimension, str] = {}  #: only regressions of these
-
-
-class AlertingTable(Row):
-    """Delivery of notifications."""
-
-    lease_seconds: PositiveFloat = 15.0
-    retry_seconds: tuple[Annotated[float, Field(ge=0)], ...] = (
-        0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400,
-    )  # fmt: skip
-    connect_seconds: PositiveFloat = 5.0
-    total_seconds: PositiveFloat = 15.0
-    resend_seconds: PositiveFloat = 60.0  #: to Alertmanager, while something fires
-    keep_days: Annotated[float, Field(ge=0)] = 30.0  #: delivered messages; 0: for ever
-
-
-class OverloadTable(Row):
-    """What one process takes on at once; see docs/operations.md#overload."""
-
-    write_requests: PositiveInt = 64  #: that are worked on
-    write_bytes: PositiveInt = 4 << 20  #: of them, inflated
-    large_write_bytes: PositiveInt = 64 << 20  #: of those that are large
-    read_requests: PositiveInt = 24
-    read_bytes: PositiveInt = 64 << 20  #: that their answers take
-    waiting: PositiveInt = 256  #: requests of a class that wait
-    wait_seconds: PositiveFloat = 3.0  #: the longest that one waits
-    body_bytes: PositiveInt = 64 << 20  #: of all bodies in memory, as sent
-    connections: PositiveInt = 2000
-    header_bytes: PositiveInt = 32 << 10
-    headers: PositiveInt = 100
-    address_bytes: PositiveInt = 8 << 10
-    header_seconds: PositiveFloat = 10.0  #: until the headers of a request are whole
-    idle_seconds: PositiveFloat = 60.0  #: between requests of a connection
-    answer_seconds: PositiveFloat = 30.0  #: in which a quarter of an answer must be taken
 
 
 class Settings(BaseModel):
@@ -224,7 +114,17 @@ class Settings(BaseModel):
     def _names_a_database(cls, url: str) -> str:
         if not url.startswith(DATABASES):
             raise ValueError(f"must start with {' or '.join(DATABASES)}")
+        if urlsplit(url).password in PLACEHOLDERS:
+            raise ValueError(_PLACEHOLDER)
         return url
+
+    @field_validator("secret_key")
+    @classmethod
+    def _is_secret(cls, given: SecretStr) -> SecretStr:
+        keys = given.get_secret_value().split(",") if given else []
+        if any(key.strip() in PLACEHOLDERS for key in keys):
+            raise ValueError(_PLACEHOLDER)
+        return given
 
     @field_validator(
         "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
@@ -347,9 +247,17 @@ def load(environ: Mapping[str, str], file: Path | None = None) -> Loaded:
     sources |= {name: variable(name) for name in from_environment}
     try:
         settings = Settings.model_validate(from_file | from_environment)
+        _require_own_password(settings, environ)
     except ValidationError as error:
         raise BadSettings(_faults(error, sources)) from None
     return Loaded(settings, sources)
+
+
+def _require_own_password(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Refuse a placeholder in the variable that libpq reads, too."""
+    is_read = settings.database_url.startswith("postgresql")
+    if is_read and environ.get("PGPASSWORD") in PLACEHOLDERS:
+        raise BadSettings(f"PGPASSWORD: {_PLACEHOLDER}")
 
 
 def variable(name: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.settings import OTHER_VARIABLES, BadSettings, Row, Settings, load, variable
+from ett_service.setting_tables import PLACEHOLDERS, Row
+from ett_service.settings import OTHER_VARIABLES, BadSettings, Settings, load, variable
 from tests.builders.clock import NOON
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +50,18 @@ def test_a_file_that_is_named_must_exist(tmp_path: Path) -> None:
         ("lost_after_seconds = 0", {}, "lost_after_seconds (from ett.toml): input should be great"),
         ("", {"ETT_DATABASE_URL": "mysql://h/d"}, "database_url (from ETT_DATABASE_URL): must sta"),
         ("port =", {}, "ett.toml is not TOML: "),
+        ("secret_key = 'change-me'", {}, "secret_key (from ett.toml): has an example's word"),
+        ("", {"ETT_SECRET_KEY": f"{'k' * 32}, changeme"}, "secret_key (from ETT_SECRET_KEY): has"),
+        (
+            "",
+            {"ETT_DATABASE_URL": "postgresql+psycopg://ett:change-me@db/ett"},
+            "database_url (from ETT_DATABASE_URL): has an example's word",
+        ),
+        (
+            "",
+            {"ETT_DATABASE_URL": "postgresql+psycopg://ett@db/ett", "PGPASSWORD": "change-me"},
+            "PGPASSWORD: has an example's word",
+        ),
         ("", {"ETT_LOG_FORMAT": "xml"}, "log_format (from ETT_LOG_FORMAT): input should be 'text'"),
         ("", {"ETT_WORKER_POLL_SECONDS": "nan"}, "worker_poll_seconds (from ETT_WORKER_POLL_SEC"),
     ],
@@ -185,3 +198,13 @@ def test_an_entry_of_a_table_that_is_wrong_is_named_by_its_place(
         load({name: text})
     assert message in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_of_libpq_is_not_looked_at_where_nothing_reads_it() -> None:
+    assert load({"PGPASSWORD": "change-me"}).settings.database_url.startswith("sqlite")
+
+
+def test_the_deployment_refuses_the_same_words() -> None:
+    script = (ROOT / "deploy" / "roles.sh").read_text()
+    (words,) = re.findall(r"^ +(\S+(?: \| \S+)+)\)$", script, re.MULTILINE)
+    assert set(words.split(" | ")) == PLACEHOLDERS

@@ -2,9 +2,12 @@
 
 import logging
 import re
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from prometheus_client import (
@@ -18,12 +21,17 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 from ett_service.api.answers import add_headers
 from ett_service.api.load.admission import Admission, Refused
+from ett_service.api.state import AppState
+from ett_service.api.usage import REFUSED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import OWN
@@ -47,8 +55,14 @@ class Access:
             return
         request_id = _request_id(scope)
         scope.setdefault("state", {})["request_id"] = request_id
-        status = 500
+        status, n_bytes = 500, 0
         began = time.perf_counter()
+
+        async def receive_counted() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            return message
 
         async def send_marked(message: Message) -> None:
             nonlocal status
@@ -58,15 +72,26 @@ class Access:
             await send(message)
 
         try:
-            await self.app(scope, receive, send_marked)
+            await self.app(scope, receive_counted, send_marked)
         finally:
             seconds = time.perf_counter() - began
             # The route rather than the path: a path holds names that a client made up.
             route = getattr(scope.get("route"), "path", None)
             scope["state"]["own"].count_request(scope["method"], route, status, seconds)
+            _count_usage(scope["state"], status, n_bytes)
             # Of what is refused for want of room the admission writes its sums.
             if "is_refused" not in scope["state"]:
                 _write_line(scope, request_id, route, status, seconds)
+
+
+def _count_usage(state: dict[str, Any], status: int, n_bytes: int) -> None:
+    prefix = state.get("key_prefix")
+    if prefix is None:
+        return
+    app: AppState = state["app"]
+    events = state.get("accepted_events", 0)
+    app.usage.count(prefix, status, events=events, n_bytes=n_bytes, now_us=app.now_us())
+    state["own"].count_key(prefix, status, events=events)
 
 
 def _request_id(scope: Scope) -> str:
@@ -105,7 +130,44 @@ UNMATCHED = "unmatched"
 OTHER_METHOD = "other"
 """A method that HTTP does not define."""
 
+MOST_KEYS = 50
+"""Keys with series of their own."""
+
 _FAMILIES = {family.name: family for family in OWN}
+
+
+class Lags(Collector):
+    """A histogram that takes a batch at once: one by one, events took as long as to insert."""
+
+    def __init__(self, name: str, bounds_s: Sequence[float]) -> None:
+        self._name = name
+        self._bounds_us = [round(bound * SECOND_US) for bound in bounds_s]
+        self._counts = [0] * len(bounds_s)  #: up to each bound
+        self._count = self._sum_us = 0
+        self._lock = threading.Lock()
+
+    def observe(self, instants: Iterable[int], now_us: int) -> None:
+        """Take note of events that came now; their instants are microseconds."""
+        ordered = sorted(instants)
+        # The clock of a sender may be ahead, and the sum is a counter, which must not go down.
+        past = bisect_right(ordered, now_us)
+        with self._lock:
+            self._counts = [
+                count + len(ordered) - bisect_left(ordered, now_us - bound)
+                for count, bound in zip(self._counts, self._bounds_us, strict=True)
+            ]
+            self._count += len(ordered)
+            self._sum_us += past * now_us - sum(ordered[:past])
+
+    @override
+    def collect(self) -> Iterator[Metric]:
+        """Yield the one family."""
+        with self._lock:
+            counts, count, sum_us = self._counts, self._count, self._sum_us
+        bounds = [str(bound / SECOND_US) for bound in self._bounds_us]
+        buckets = [*zip(bounds, counts, strict=True), ("+Inf", count)]
+        text = _FAMILIES[self._name].text
+        yield HistogramMetricFamily(self._name, text, buckets, sum_value=sum_us / SECOND_US)
 
 
 class OwnMetrics:
@@ -122,12 +184,16 @@ class OwnMetrics:
         self._rejected = self._counter("ett_ingest_events_rejected_total")
         self._duplicates = self._counter("ett_ingest_events_duplicate_total")
         self._drops = self._counter("ett_ingest_sender_drops_total")
-        self._lag = self._histogram("ett_ingest_event_lag_seconds", _LAGS_S)
+        self._lag = Lags("ett_ingest_event_lag_seconds", _LAGS_S)
+        self.registry.register(self._lag)
         self._last_event = self._gauge("ett_ingest_last_event_timestamp_seconds")
         self._spans = self._counter("ett_otlp_spans_total")
         self._requests = self._counter("ett_http_requests_total")
         self._durations = self._histogram("ett_http_request_duration_seconds", _REQUESTS_S)
         self._refused = self._counter("ett_http_refused_total")
+        self._key_requests = self._counter("ett_key_requests_total")
+        self._key_events = self._counter("ett_key_events_total")
+        self._keys: set[str] = set()
         self._collecting = self._gauge("ett_collector_duration_seconds")
         self._left_out = self._counter("ett_collector_errors_total")
         self._info("ett_build_info", version=version)
@@ -162,9 +228,7 @@ class OwnMetrics:
         if history or not instants:
             return
         self._last_event.set(now_us / SECOND_US)
-        for at_us in instants:
-            # The clock of a sender may be ahead, and the sum is a counter, which must not go down.
-            self._lag.observe(max(0, now_us - at_us) / SECOND_US)
+        self._lag.observe(instants, now_us)
 
     def count_drops(self, dropped: Mapping[str, int]) -> None:
         """Count what a sender says that it has dropped, by reason; one of its own is ``other``."""
@@ -184,6 +248,15 @@ class OwnMetrics:
         defined = method if method in _METHODS else OTHER_METHOD
         self._requests.labels(defined, template, str(status)).inc()
         self._durations.labels(template).observe(seconds)
+
+    def count_key(self, prefix: str, status: int, *, events: int) -> None:
+        """Count one request of a key; keys beyond the first so many are one."""
+        if len(self._keys) < MOST_KEYS:
+            self._keys.add(prefix)
+        key = prefix if prefix in self._keys else OTHER
+        self._key_requests.labels(key, "refused" if status in REFUSED else "answered").inc()
+        if events:
+            self._key_events.labels(key).inc(events)
 
     def count_refused(self, reason: Refused) -> None:
         """Count a request that was refused, or a connection that was closed, for want of room."""

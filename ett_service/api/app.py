@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from functools import partial
 from importlib import import_module
-from ipaddress import ip_address
 from pathlib import Path
 from pkgutil import iter_modules
 from threading import Event
@@ -21,7 +20,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
-from ett_service.api import docs, fleet, health
+from ett_service.api import docs, fleet, health, processes
 from ett_service.api.access import Access, OwnMetrics
 from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
 from ett_service.api.jobs import listing as jobs
@@ -33,6 +32,7 @@ from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
 from ett_service.api.record import (
+    audit,
     corrections,
     deletion,
     events,
@@ -52,14 +52,15 @@ from ett_service.api.regressions import (
     values,
 )
 from ett_service.api.regressions import listing as regressions
-from ett_service.api.state import AppState
+from ett_service.api.start import hand_out_first_key, record_settings
+from ett_service.api.state import AppState, is_loopback
+from ett_service.api.usage import UsageThread
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
-from ett_service.storage.engine.store import Store
 from ett_service.storage.record.epoch import StoreEpoch
-from ett_service.storage.record.keys import SCOPES, create_key, list_keys
+from ett_service.storage.record.keys import RecentKeys, list_keys
 
 
 def _questions() -> list[APIRouter]:
@@ -96,6 +97,8 @@ ROUTERS = (
     triage.router,
     confirmation.router,
     keys.router,
+    keys.usage_router,
+    audit.router,
     receivers.router,
     deliveries.router,
     scrape.router,
@@ -115,6 +118,7 @@ class LifespanState(TypedDict):
     fleet_part: FleetPart
     scrapers: scrape.Scrapers
     store_epoch: StoreEpoch
+    recent_keys: RecentKeys
 
 
 def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
@@ -168,12 +172,11 @@ def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
         "fleet_part": FleetPart(state.store.reading, cohort_histograms=state.cohort_histograms),
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
+        "recent_keys": RecentKeys(),
     }
 
 
 log = logging.getLogger(__name__)
-
-FIRST_PROJECT = "default"
 
 _GRACE_S = 10
 
@@ -189,21 +192,40 @@ def serve(
     opened: AbstractContextManager[AppState],
     pages: Collection[APIRouter] = (),
     first_key: Path | None = None,
+    n_processes: int = 1,
 ) -> None:
-    """Serve what is *opened* until SIGINT or SIGTERM.
+    """Serve what is *opened* until SIGINT or SIGTERM, in so many processes over one socket.
 
     The first key of a new SQLite file is written to the file *first_key*, or else printed. On
-    loopback the log has a link that signs in once.
+    loopback the log of one process has a link that signs in once.
 
     Raises:
         EttError: The database cannot be opened.
         OSError: The address cannot be listened on.
+        SystemExit: One of several processes failed.
     """
+    with closing(_listening(settings)) as listener:
+        if n_processes == 1:
+            _serve(settings, listener, opened, pages, first_key)
+            return
+        _log_address(listener)
+        processes.run(n_processes, partial(_serve, settings, listener, opened, pages, alone=False))
+
+
+def _serve(
+    settings: Settings,
+    listener: socket.socket,
+    opened: AbstractContextManager[AppState],
+    pages: Collection[APIRouter],
+    first_key: Path | None = None,
+    *,
+    alone: bool = True,
+) -> None:
     ended = Event()
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
     signal.signal(signal.SIGTERM, partial(_exit, ended))
-    with closing(_listening(settings)) as listener, opened as state:
+    with opened as state:
         connections.write_no_line_a_request()
         limits = connections.affordable(state.connections)
         config = uvicorn.Config(
@@ -216,15 +238,16 @@ def serve(
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
         )
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        log.info("Serving on http://%s:%d", shown, port, extra={"event": "serving"})
-        _hand_out_first_key(state.store, state.now_us(), first_key)
-        if pages and ip_address(host).is_loopback:
-            _log_sign_in(state, f"http://{shown}:{port}")
+        record_settings(state.store, settings, state.now_us())
+        if alone:
+            address = _log_address(listener)
+            hand_out_first_key(state.store, state.now_us(), first_key)
+            if pages and is_loopback(listener.getsockname()[0]):
+                _log_sign_in(state, address)
         settle()
         sys.setswitchinterval(_TURN_S)
-        _Server(config, state, ended).run(sockets=[listener])
+        with UsageThread(state.usage, state.store, state.now_us):
+            _Server(config, state, ended).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
@@ -268,6 +291,13 @@ def _listening(settings: Settings) -> socket.socket:
     return listener
 
 
+def _log_address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    log.info("Serving on %s", address, extra={"event": "serving"})
+    return address
+
+
 def _log_sign_in(state: AppState, address: str) -> None:
     """Log a link that signs in whoever can read this log, once and on this machine alone."""
     with state.store.reading() as conn:
@@ -277,25 +307,3 @@ def _log_sign_in(state: AppState, address: str) -> None:
         ticket = state.sessions.ticket(owner.prefix)
         extra = {"event": "sign_in"}
         log.info("Open %s/sign-in?ticket=%s in a browser, once.", address, ticket, extra=extra)
-
-
-def _hand_out_first_key(store: Store, at_us: int, file: Path | None) -> None:
-    """Make a key of every scope, if this embedded database has no key yet."""
-    if store.dialect != "sqlite":
-        return
-    with store.reading() as conn:
-        if list_keys(conn):
-            return
-    key = store.write(
-        lambda conn: create_key(
-            conn, project=FIRST_PROJECT, name="first key", scopes=SCOPES, now_us=at_us
-        )
-    )
-    if file is not None:
-        file.touch(0o600)
-        file.write_text(key + "\n", "ascii")
-        log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
-        return
-    log.info("Standard output shows the first key, only this once. It has every scope.")
-    sys.stdout.write(key + "\n")
-    sys.stdout.flush()

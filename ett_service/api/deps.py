@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, params
+from fastapi.concurrency import run_in_threadpool
 from fastapi.dependencies.utils import get_flat_params
 from pydantic import BeforeValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -27,7 +28,7 @@ from ett_service.fleet.scope import (
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
-from ett_service.storage.record.keys import Key, find_key
+from ett_service.storage.record.keys import Key, RecentKeys, find_key
 
 _NO_NUL = r"^[^\x00]*$"
 
@@ -79,12 +80,14 @@ def _reader(state: State, read: ReadTicket) -> Iterator[Connection]:
 Reader = Annotated[Connection, Depends(_reader)]
 
 
-def only_declared_parameters(request: Request) -> None:
+async def only_declared_parameters(request: Request) -> None:  # as _state
     """Refuse query parameters that the description does not name: a mistyped filter must not pass.
 
     Raises:
         Problem: 422.
     """
+    if not request.query_params:
+        return
     parameters = get_flat_params(request.scope["route"].dependant)
     declared = {each.alias for each in parameters if isinstance(each.field_info, params.Query)}
     unknown = [
@@ -105,10 +108,8 @@ def key_of(request: Request, conn: Connection) -> Key:
     reader: Key | None = getattr(request.state, "reader", None)
     if reader is not None:
         return reader
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
     state: AppState = request.state.app
-    is_bearer = scheme.lower() == "bearer"
-    key = find_key(conn, text.strip(), state.now_us()) if is_bearer else None
+    key = find_key(conn, _sent_key(request), state.now_us())
     if key is None:
         raise Problem(
             ProblemKind.UNAUTHORIZED,
@@ -117,6 +118,12 @@ def key_of(request: Request, conn: Connection) -> Key:
         )
     request.state.key_prefix = key.prefix
     return key
+
+
+def _sent_key(request: Request) -> str:
+    """Return the text of the key that the request carries, empty if it carries none."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
 
 
 def require(key: Key, *scopes: str) -> Key:
@@ -156,7 +163,14 @@ class _Writing:
             return require(key_of(request, conn), *self._scopes)
 
 
-def _sending_key(key: Annotated[Key, Depends(_Writing("write"))], state: State) -> Key:
+async def _sending_key(request: Request, state: State) -> Key:
+    text = _sent_key(request)
+    recent: RecentKeys = request.state.recent_keys
+    key = recent.get(text, state.now_us())
+    if key is None:
+        key = await run_in_threadpool(_Writing("write"), request, state)
+        recent.keep(text, key)
+    request.state.key_prefix = key.prefix
     state.store.require_room()
     return key
 

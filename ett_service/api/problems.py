@@ -28,7 +28,7 @@ from ett_service.ingest.refusals import (
     Refused,
     UnsupportedMedia,
 )
-from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.errors import Migrating, StorageUnavailable
 from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ class ProblemKind(Enum):
     VALIDATION_FAILED = 422, "validation-failed", "The request is not valid"
     INTERNAL = 500, "internal", "The service failed"
     STORAGE_UNAVAILABLE = 503, "storage-unavailable", "The database cannot be reached"
+    MIGRATING = 503, "migrating", "The database is being migrated"
 
     def __init__(self, status: int, slug: str, title: str) -> None:
         self.status = status
@@ -192,7 +193,9 @@ def problem_of(error: Exception) -> Problem:
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
-            problem = Problem(ProblemKind.STORAGE_UNAVAILABLE, headers=headers)
+            is_migrating = isinstance(error, Migrating)
+            kind = ProblemKind.MIGRATING if is_migrating else ProblemKind.STORAGE_UNAVAILABLE
+            problem = Problem(kind, headers=headers)
         case ClientDisconnect():
             problem = Problem(ProblemKind.BAD_REQUEST, "The client closed the connection.")
         case _:

@@ -7,6 +7,7 @@ from threading import Event
 from typing import Protocol
 
 from ett_service.api.load.capacity import Capacities, ConnectionLimits
+from ett_service.api.usage import UsageCounts
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.wire import Limits
@@ -66,4 +67,5 @@ class AppState:
     sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks
     sessions: Sessions = field(default_factory=Sessions)  #: of browsers
     grafana_url: str = ""  #: where the dashboards are
+    usage: UsageCounts = field(default_factory=UsageCounts)  #: of keys, not yet written
     stopping: Event = field(default_factory=Event)  #: set when the server ends

@@ -38,6 +38,7 @@ MARKER = {
     "labels": {"service": "trainer"},
 }
 VERDICT = {"origin": "infra", "cause": "network", "why": "The switch of rack 5 was replaced."}
+OVERLAP = {"overlap_seconds": 86_400}
 EXCLUSION = {
     "from": "2026-03-01T12:00:00Z",
     "to": "2026-03-01T12:10:00Z",
@@ -146,6 +147,15 @@ def _correct(recorder: Recording) -> None:
     recorder.show(key["key"], "ett_9fQ2Lm1c…")
     recorder.show(key["prefix"], "ett_9fQ2Lm1c")
     recorder.ask("list_keys", "GET /v1/keys", as_csv=True)
+    successor = recorder.ask("rotate_key", f"POST /v1/keys/{key['prefix']}/rotate", OVERLAP)
+    recorder.show(successor["key"], "ett_4hXw8Tr0…")
+    recorder.show(successor["prefix"], "ett_4hXw8Tr0")
+    recorder.count_usage()
+    recorder.ask("list_key_usage", "GET /v1/key-usage?window=week", as_csv=True)
+    page = recorder.ask("list_audit_entries", "GET /v1/audit?limit=2", as_csv=True)
+    recorder.show(page["next_cursor"], "WzE3NzI0NTI4MDkwMDAwMDAsIjJiOWY0ZSJd")
+    for entry, shown in zip(page["entries"], ("8d0c61", "2b9f4e"), strict=True):
+        recorder.show(entry["id"], shown)
     recorder.settle()
 
 

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import ROUTERS, create_app
 from ett_service.api.state import AppState, Notifications
+from ett_service.api.usage import UsageCounts
 from ett_service.core.intervals import DAY_US
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
@@ -85,6 +86,7 @@ class Recording:
     worker: Worker
     clock: Clock
     switch: Switch
+    usage: UsageCounts
     recorded: Recorded = field(default_factory=lambda: {noun: {} for noun in NOUNS})
     shown: dict[str, str] = field(default_factory=dict)
     """What is shown in place of random texts."""
@@ -114,6 +116,10 @@ class Recording:
     def show(self, actual: str, shown: str) -> None:
         """Show a fixed text in place of a random one."""
         self.shown[actual] = shown
+
+    def count_usage(self) -> None:
+        """Write what keys sent until now, as a server does every ten seconds."""
+        self.usage.write(self.store, self.clock.now_us)
 
     def settle(self) -> None:
         """Fold what was sent."""
@@ -177,6 +183,6 @@ def _served(store: Store) -> Iterator[Recording]:
     )
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        recorder = Recording(client, store, worker, clock, switch)
+        recorder = Recording(client, store, worker, clock, switch, state.usage)
         recorder.show(key[:12], "ett_4Zk0Xw7b")
         yield recorder

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.wire import Limits
-from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.errors import Migrating, StorageUnavailable
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
@@ -31,7 +31,8 @@ class Idle:
 class OutOfReach:
     """A store whose database can go away."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, error: StorageUnavailable | None = None) -> None:
+        self._error = error or StorageUnavailable("no route to secret-host")
         self.dialect, self.url, self.reachable = store.dialect, store.url, True
         self.write, self.submit, self.close = store.write, store.submit, store.close
         self.require_room = store.require_room
@@ -41,7 +42,7 @@ class OutOfReach:
     def reading(self) -> Iterator[Connection]:
         """Read, as long as the database is there."""
         if not self.reachable:
-            raise StorageUnavailable("no route to secret-host")
+            raise self._error
         with self._store.reading() as conn:
             yield conn
 
@@ -103,6 +104,16 @@ def test_a_store_out_of_reach_is_named_with_a_time_to_retry(store: Store) -> Non
     assert ready.json()["parts"]["store"] == "failed"
     assert (jobs.status_code, jobs.headers["retry-after"]) == (503, "2")
     assert "secret" not in jobs.text
+
+
+@ON_ONE_ENGINE
+def test_a_database_that_is_migrated_is_named_with_a_time_to_retry(store: Store) -> None:
+    down = OutOfReach(store, Migrating("The database is being migrated."))
+    with _served(down, None) as client:
+        down.reachable = False
+        answer = client.get("/v1/jobs")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
+    assert answer.json()["type"] == "urn:ett-service:problem:migrating"
 
 
 def test_without_room_it_is_not_ready_and_takes_no_events(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.api.access import OwnMetrics
+from ett_service.api.access import MOST_KEYS, OwnMetrics
 from ett_service.api.load.admission import Admission
 from ett_service.api.load.capacity import Capacities
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN
@@ -87,6 +87,17 @@ def test_requests_are_counted_by_few_labels(own: OwnMetrics) -> None:
     assert durations == {labelled(route="/v1/jobs/{job}"): 1, labelled(route="unmatched"): 2}
 
 
+def test_keys_beyond_the_first_fifty_are_one(own: OwnMetrics) -> None:
+    for number in range(MOST_KEYS + 3):
+        own.count_key(f"ett_{number:08}", 503 if number else 200, events=2)
+    own.count_key("ett_00000000", 200, events=0)
+    page = _page(own)
+    assert len(page["ett_key_requests_total"]) == MOST_KEYS + 1
+    assert page["ett_key_requests_total"][labelled(key="ett_00000000", result="answered")] == 2
+    assert page["ett_key_requests_total"][labelled(key="other", result="refused")] == 3
+    assert page["ett_key_events_total"][labelled(key="other")] == 6
+
+
 def test_a_scrape_has_its_duration_and_what_was_left_out(own: OwnMetrics) -> None:
     own.count_scrape(0.25, 0)
     own.count_scrape(0.5, 3)
@@ -100,6 +111,7 @@ def test_families_and_labels_are_those_that_are_named_and_no_others(
     own: OwnMetrics, form: TextFormat
 ) -> None:
     own.count_request("GET", "/healthz", 200, 0.001)
+    own.count_key("ett_aaaaaaaa", 200, events=1)
     own.watch(Admission(Capacities()))
     samples = {
         sample.name: frozenset(sample.labels) - {"le"}

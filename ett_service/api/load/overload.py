@@ -91,15 +91,18 @@ class Admitted:
             await self.app(scope, receive, send)
             return
         digest = _digest(scope)
+        owner = self._owners.of(digest)
         inbox = Inbox(receive)
         try:
             _require_small_head(scope)
-            await self._serve(scope, inbox, send, self._owners.of(digest))
+            await self._serve(scope, inbox, send, owner)
         except Problem as problem:
             scope["state"]["is_refused"] = True
             await render(Request(scope), problem)(scope, inbox, send)
         except ClientDisconnect:
             scope["state"]["is_refused"] = True
+        if "is_refused" in scope["state"] and owner != UNKNOWN:
+            scope["state"]["key_prefix"] = owner
         if (prefix := scope["state"].get("key_prefix")) is not None:
             self._owners.remember(digest, prefix)
 

@@ -20,9 +20,11 @@ from ett_service.api.deps import (
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.receivers.receivers import Name, owner_of
+from ett_service.api.record.acts import AdminActs
 from ett_service.notifications.receiver import OF_SETTINGS
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter, DeliveryState
+from ett_service.storage.record.audit import Action, AdminAct
 
 router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]
@@ -124,7 +126,9 @@ def list_deliveries(
     operation_id="replay_deliveries",
     responses=declared(401, 403, 404, 422, 503),
 )
-def replay_deliveries(name: Name, project_id: AdministeredId, state: State) -> Replayed:
+def replay_deliveries(
+    name: Name, acts: AdminActs, project_id: AdministeredId, state: State
+) -> Replayed:
     """Send the dead deliveries of a receiver again, and enable it if it was disabled."""
     now_us = state.now_us()
 
@@ -134,4 +138,5 @@ def replay_deliveries(name: Name, project_id: AdministeredId, state: State) -> R
         deliveries.enable(conn, owner, name)
         return count
 
-    return Replayed(replayed=state.store.write(replay))
+    act = AdminAct(Action.DELIVERIES_REPLAYED, name, project_id)
+    return Replayed(replayed=acts.write(replay, act))

@@ -2,6 +2,7 @@
 
 import secrets
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
@@ -19,7 +20,6 @@ from ett_service.api.bodies import (
 )
 from ett_service.api.deps import (
     AdministeredId,
-    AdminKey,
     ListedProjectId,
     ListingKey,
     Reader,
@@ -34,6 +34,7 @@ from ett_service.api.receivers.answers import (
     RotatedReceiver,
     TrialAnswer,
 )
+from ett_service.api.record.acts import Acts, AdminActs
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US
@@ -46,7 +47,7 @@ from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.jobs.listing import project_name
 from ett_service.storage.receivers import deliveries, receivers
 from ett_service.storage.receivers.receivers import BadReceiver, StoredReceiver
-from ett_service.storage.record.keys import Key
+from ett_service.storage.record.audit import Action, AdminAct
 
 router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]
@@ -124,7 +125,7 @@ def list_receivers(
     openapi_extra=described(ReceiverRequest),
 )
 async def create_receiver(
-    key: AdminKey, project_id: AdministeredId, request: Request, state: State
+    acts: AdminActs, project_id: AdministeredId, request: Request, state: State
 ) -> MadeReceiver:
     """Create a receiver. The answer is the only place that shows the secret of its signatures.
 
@@ -132,7 +133,7 @@ async def create_receiver(
     public, unless `webhook_allow` names its network.
     """
     body = await read_model(request, state, ReceiverRequest)
-    return await run_in_threadpool(_create, state, project_id, key, body)
+    return await run_in_threadpool(_create, acts, project_id, body)
 
 
 @router.delete(
@@ -142,9 +143,10 @@ async def create_receiver(
     response_class=Response,
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def delete_receiver(name: Name, project_id: AdministeredId, state: State) -> None:
+def delete_receiver(name: Name, acts: AdminActs, project_id: AdministeredId, state: State) -> None:
     """Delete a receiver and its pending deliveries."""
-    if not state.store.write(lambda conn: receivers.remove(conn, project_id, name)):
+    act = AdminAct(Action.RECEIVER_DELETED, name, project_id)
+    if not acts.write(lambda conn: receivers.remove(conn, project_id, name), act):
         raise _unknown(state, name)
 
 
@@ -153,7 +155,9 @@ def delete_receiver(name: Name, project_id: AdministeredId, state: State) -> Non
     operation_id="test_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def try_receiver(name: Name, project_id: AdministeredId, state: State) -> TrialAnswer:
+def try_receiver(
+    name: Name, acts: AdminActs, project_id: AdministeredId, state: State
+) -> TrialAnswer:
     """Send a made-up regression, marked as a test, and return the result."""
     now_us = state.now_us()
     with state.store.reading() as conn:
@@ -162,6 +166,8 @@ def try_receiver(name: Name, project_id: AdministeredId, state: State) -> TrialA
     notice = test_message(project_id, project, state.notifications.public_url, now_us)
     sender = state.notifications.sender()
     outcome = sender.send(receiver, f"msg_{secrets.token_hex(16)}", notice, now_us)
+    act = AdminAct(Action.RECEIVER_TESTED, name, project_id, {"status": outcome.status})
+    state.store.write(lambda conn: acts.record(conn, act))
     return TrialAnswer.of(outcome, outcome=_in_words(outcome))
 
 
@@ -170,7 +176,9 @@ def try_receiver(name: Name, project_id: AdministeredId, state: State) -> TrialA
     operation_id="rotate_receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
-def rotate_receiver(name: Name, project_id: AdministeredId, state: State) -> RotatedReceiver:
+def rotate_receiver(
+    name: Name, acts: AdminActs, project_id: AdministeredId, state: State
+) -> RotatedReceiver:
     """Give a receiver a new secret. The former secret signs, too, for a day."""
     now_us, keyring = state.now_us(), state.notifications.directory.keyring
 
@@ -184,14 +192,15 @@ def rotate_receiver(name: Name, project_id: AdministeredId, state: State) -> Rot
         return receivers.rotate(conn, receiver, keyring=keyring, now_us=now_us)
 
     try:
-        secret = state.store.write(rotate)
+        secret = acts.write(rotate, AdminAct(Action.RECEIVER_ROTATED, name, project_id))
     except NoSecretKey as error:
         raise _unsealable(error) from error
     until_us = now_us + receivers.OVERLAP_US
     return RotatedReceiver.of(name=name, secret=secret, both_sign_until=until_us)
 
 
-def _create(state: AppState, project_id: int, key: Key, body: ReceiverRequest) -> MadeReceiver:
+def _create(acts: Acts, project_id: int, body: ReceiverRequest) -> MadeReceiver:
+    state = acts.state
     secret = FORMATS[body.format].secret
     if (secret is Secret.ROUTING_KEY) != bool(body.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
@@ -209,12 +218,16 @@ def _create(state: AppState, project_id: int, key: Key, body: ReceiverRequest) -
         cohort={str(name): value for name, value in body.where.items()},
     )
     now_us, keyring = state.now_us(), state.notifications.directory.keyring
+
+    def add(conn: Connection) -> None:
+        made_by = acts.key.prefix
+        receivers.add(conn, project_id, receiver, keyring=keyring, made_by=made_by, now_us=now_us)
+        # Its address is a secret of many services: only the host is told.
+        details = {"format": body.format, "host": urlsplit(body.url).hostname, "where": body.where}
+        acts.record(conn, AdminAct(Action.RECEIVER_CREATED, body.name, project_id, details))
+
     try:
-        state.store.write(
-            lambda conn: receivers.add(
-                conn, project_id, receiver, keyring=keyring, made_by=key.prefix, now_us=now_us
-            )
-        )
+        state.store.write(add)
     except BadReceiver as error:
         raise Problem(ProblemKind.CONFLICT, str(error)) from error
     except NoSecretKey as error:

@@ -29,7 +29,6 @@ from ett_service.api.bodies import (
 )
 from ett_service.api.deps import (
     CorrectedProjectId,
-    CorrectingKey,
     Job,
     ProjectId,
     Reader,
@@ -37,13 +36,16 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.acts import Acts, CorrectingActs
 from ett_service.api.state import AppState
+from ett_service.core.intervals import rfc3339
 from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
 from ett_service.ingest.text import Frame
 from ett_service.storage.record import corrections, events
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
 
@@ -163,7 +165,7 @@ async def put_verdict(
     request: Request,
     job: Job,
     number: Number,
-    key: CorrectingKey,
+    acts: CorrectingActs,
     project_id: CorrectedProjectId,
     state: State,
 ) -> CorrectionAnswer:
@@ -177,11 +179,13 @@ async def put_verdict(
     now_us = state.now_us()
     content = members(body, frame(now_us))
     content.setdefault("origin", ORIGIN_OF_CAUSE[body.cause])
-    verdict = FailureVerdict(**content, made_by=key.prefix, made_at=now_us)
+    verdict = FailureVerdict(**content, made_by=acts.key.prefix, made_at=now_us)
+    details = {"number": number, "cause": verdict.cause, "origin": verdict.origin}
     correction = await run_in_threadpool(
         _write,
-        state,
+        acts,
         lambda conn: corrections.put_verdict(conn, JobKey(project_id, job), number, verdict),
+        AdminAct(Action.VERDICT_SET, job, project_id, {**details, "why": verdict.why}),
     )
     return CorrectionAnswer.model_validate(correction)
 
@@ -194,11 +198,12 @@ async def put_verdict(
     responses=declared(401, 403, 404, 410, 422, 503),
 )
 def take_back_verdict(
-    job: Job, number: Number, key: CorrectingKey, project_id: CorrectedProjectId, state: State
+    job: Job, number: Number, acts: CorrectingActs, project_id: CorrectedProjectId, state: State
 ) -> None:
     """Take back the verdict on a failure: the rules apply again. The history keeps the verdict."""
-    of, by = JobKey(project_id, job), _by(key.prefix, state)
-    if not _write(state, lambda conn: corrections.take_back_verdict(conn, of, number, **by)):
+    of, by = JobKey(project_id, job), _by(acts, state)
+    act = AdminAct(Action.VERDICT_TAKEN_BACK, job, project_id, {"number": number})
+    if not _write(acts, lambda conn: corrections.take_back_verdict(conn, of, number, **by), act):
         raise Problem(ProblemKind.NOT_FOUND, "No verdict is in force.")
 
 
@@ -211,7 +216,7 @@ def take_back_verdict(
 async def put_exclusion(
     request: Request,
     job: Job,
-    key: CorrectingKey,
+    acts: CorrectingActs,
     project_id: CorrectedProjectId,
     state: State,
 ) -> ExclusionsAnswer:
@@ -223,13 +228,14 @@ async def put_exclusion(
     body = await read_struct(request, state, NewExclusion)
     now_us = state.now_us()
     windows = _windows(body, frame(now_us))
-    by = _by(key.prefix, state)
+    by = _by(acts, state)
     exclusions = await run_in_threadpool(
         _write,
-        state,
+        acts,
         lambda conn: corrections.put_exclusion(
             conn, JobKey(project_id, job), windows, why=body.why, **by
         ),
+        AdminAct(Action.EXCLUSION_SET, job, project_id, _excluded(windows, body.why)),
     )
     return ExclusionsAnswer.of(job=job, exclusions=exclusions)
 
@@ -242,27 +248,34 @@ async def put_exclusion(
     responses=declared(401, 403, 404, 410, 422, 503),
 )
 def take_back_exclusion(
-    job: Job, key: CorrectingKey, project_id: CorrectedProjectId, state: State
+    job: Job, acts: CorrectingActs, project_id: CorrectedProjectId, state: State
 ) -> None:
     """Take back the exclusion: all of the job counts again. The history keeps the exclusion."""
-    of, by = JobKey(project_id, job), _by(key.prefix, state)
-    if not _write(state, lambda conn: corrections.take_back_exclusion(conn, of, **by)):
+    of, by = JobKey(project_id, job), _by(acts, state)
+    act = AdminAct(Action.EXCLUSION_TAKEN_BACK, job, project_id)
+    if not _write(acts, lambda conn: corrections.take_back_exclusion(conn, of, **by), act):
         raise Problem(ProblemKind.NOT_FOUND, "No exclusion is in force.")
 
 
-def _by(prefix: str, state: AppState) -> dict[str, Any]:
-    return {"made_by": prefix, "now_us": state.now_us()}
+def _by(acts: Acts, state: AppState) -> dict[str, Any]:
+    return {"made_by": acts.key.prefix, "now_us": state.now_us()}
 
 
-def _write(state: AppState, work: Callable[[Connection], T]) -> T:
+def _excluded(windows: list[Exclusion], why: str) -> dict[str, Any]:
+    bounds = [(window.from_at, window.to_at) for window in windows]
+    named = [[None if bound is None else rfc3339(bound) for bound in window] for window in bounds]
+    return {"windows": named, "why": why}
+
+
+def _write(acts: Acts, work: Callable[[Connection], T], act: AdminAct) -> T:
     try:
-        result = state.store.write(work)
+        result = acts.write(work, act)
     except NothingThere as error:
         raise Problem(ProblemKind.NOT_FOUND, str(error)) from error
     except NoFailure as error:
         raise Problem(ProblemKind.CONFLICT, str(error)) from error
-    if state.worker is not None:
-        state.worker.wake()
+    if acts.state.worker is not None:
+        acts.state.worker.wake()
     return result
 
 

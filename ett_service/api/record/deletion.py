@@ -1,18 +1,20 @@
 """Deleting a job for good."""
 
-import logging
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
+from sqlalchemy import Connection
 
 from ett_service.api.answers import Answer
-from ett_service.api.deps import AdministeredId, AdminKey, Job, State, only_declared_parameters
+from ett_service.api.deps import AdministeredId, Job, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.acts import AdminActs
 from ett_service.storage import deletion
+from ett_service.storage.deletion import Holdings
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.record.dirty_marks import JobKey
-
-_log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
 
@@ -34,7 +36,7 @@ class DeletionAnswer(Answer):
 )
 def delete_job(
     job: Job,
-    key: AdminKey,
+    acts: AdminActs,
     project_id: AdministeredId,
     state: State,
     dry_run: Annotated[bool, Query(description="Only count what would be deleted.")] = False,
@@ -48,17 +50,14 @@ def delete_job(
         with state.store.reading() as conn:
             holdings = deletion.holdings(conn, of)
     else:
-        holdings = state.store.write(lambda conn: deletion.delete_job(conn, of))
+        holdings = state.store.write(lambda conn: _delete(conn, of, acts))
     if holdings is None:
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
-    if not dry_run:
-        _log.warning(
-            "A job was deleted.",
-            extra={
-                "event": "job_deleted",
-                "project_id": project_id,
-                "job_key": job,
-                "key": key.prefix,
-            },
-        )
     return DeletionAnswer.of(holdings, job=job, deleted=not dry_run)
+
+
+def _delete(conn: Connection, of: JobKey, acts: AdminActs) -> Holdings | None:
+    holdings = deletion.delete_job(conn, of)
+    if holdings is not None:
+        acts.record(conn, AdminAct(Action.JOB_DELETED, of.job, of.project_id, asdict(holdings)))
+    return holdings

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import AliasPath, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -16,18 +16,24 @@ from ett_service.api.bodies import (
     listed,
     read_model,
 )
-from ett_service.api.deps import AdminKey, At, ListingKey, Reader, State, only_declared_parameters
+from ett_service.api.deps import At, ListingKey, Reader, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.state import AppState
-from ett_service.storage.record import keys
-from ett_service.storage.record.keys import BadKey
+from ett_service.api.record.acts import Acts, AdminActs
+from ett_service.core.intervals import SECOND_US
+from ett_service.storage.record import keys, usage
+from ett_service.storage.record.audit import Action, AdminAct, made_key
+from ett_service.storage.record.keys import AlreadyReplaced, BadKey, Key
 
 router = APIRouter(
     prefix="/v1/keys", tags=["keys"], dependencies=[Depends(only_declared_parameters)]
 )
+usage_router = APIRouter(tags=["keys"], dependencies=[Depends(only_declared_parameters)])
 
 KeyScope = Annotated[str, Words(keys.SCOPES)]
 
+UsageWindow = Annotated[str, Words(tuple(usage.WINDOWS))]
+
+_LONGEST_OVERLAP_S = 90 * 86_400
 
 _Name = Annotated[
     str,
@@ -57,6 +63,17 @@ class KeyRequest(RequestBody):
     expires_at: At = Field(default=None, description="From then on it is refused; null: never.")
 
 
+class RotationRequest(RequestBody):
+    """For how long the old key still works."""
+
+    overlap_seconds: int = Field(
+        default=86_400,
+        ge=0,
+        le=_LONGEST_OVERLAP_S,
+        description="From then on the old key is refused, if it has not expired before.",
+    )
+
+
 class KeyAnswer(Answer):
     """A key without its secret."""
 
@@ -67,6 +84,10 @@ class KeyAnswer(Answer):
     created_at: Instant
     revoked_at: Instant | None
     expires_at: Instant | None = Field(description="Null: never.")
+    replaced_by: str | None = Field(description="Prefix of its successor, if it was rotated.")
+    last_used_at: Instant | None = Field(
+        description="Up to ten seconds behind. Null: not since this was recorded."
+    )
 
 
 class MadeKey(KeyAnswer):
@@ -81,6 +102,34 @@ class KeyList(Answer):
     keys: list[KeyAnswer]
 
 
+class KeyUsageAnswer(Answer):
+    """What a key sent in a window."""
+
+    prefix: str = Field(validation_alias=AliasPath("key", "prefix"))
+    project: str = Field(validation_alias=AliasPath("key", "project"))
+    name: str = Field(validation_alias=AliasPath("key", "name"))
+    requests: int = Field(validation_alias=AliasPath("usage", "requests"))
+    refused: int = Field(
+        validation_alias=AliasPath("usage", "refused"),
+        description="Of them, by 429 or 503: it sends more than there is room for.",
+    )
+    events: int = Field(validation_alias=AliasPath("usage", "events"), description="Accepted.")
+    bytes: int = Field(
+        validation_alias=AliasPath("usage", "bytes"), description="Of bodies, as sent."
+    )
+    last_used_at: Instant | None = Field(validation_alias=AliasPath("key", "last_used_at"))
+
+
+class KeyUsageList(Answer):
+    """What each key sent in a window, most bytes first; keys that sent nothing are left out."""
+
+    window: UsageWindow
+    keys: list[KeyUsageAnswer]
+
+
+Window = Annotated[UsageWindow, Query(description="The last hour, day or week.")]
+
+
 @router.get(
     "", operation_id="list_keys", response_model=KeyList, responses=as_files((401, 403, 422, 503))
 )
@@ -93,6 +142,29 @@ def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> 
     return listed(form, answer, answer.keys, of=KeyAnswer, name="keys")
 
 
+@usage_router.get(
+    "/v1/key-usage",
+    operation_id="list_key_usage",
+    response_model=KeyUsageList,
+    responses=as_files((401, 403, 422, 503)),
+)
+def list_key_usage(
+    key: ListingKey,
+    conn: Reader,
+    state: State,
+    window: Window = "day",
+    form: FormatParameter = "json",
+) -> KeyUsageList | Response:
+    """List what each key sent: of all keys with `admin`, of those of its project with `read`.
+
+    Sums are of ten minutes, and up to ten seconds behind.
+    """
+    project_ids = None if "admin" in key.scopes else (key.project_id,)
+    sums = usage.sums(conn, usage.WINDOWS[window], state.now_us(), project_ids)
+    answer = KeyUsageList.of(window=window, keys=sums)
+    return listed(form, answer, answer.keys, of=KeyUsageAnswer, name="key-usage")
+
+
 @router.post(
     "",
     operation_id="create_key",
@@ -100,9 +172,29 @@ def list_keys(key: ListingKey, conn: Reader, form: FormatParameter = "json") -> 
     responses=declared(400, 401, 403, 408, 413, 415, 422, 503),
     openapi_extra=described(KeyRequest),
 )
-async def create_key(_: AdminKey, request: Request, state: State) -> MadeKey:
+async def create_key(acts: AdminActs, request: Request, state: State) -> MadeKey:
     """Create a key. The answer is the only place that shows it."""
-    return await run_in_threadpool(_create, state, await read_model(request, state, KeyRequest))
+    return await run_in_threadpool(_create, acts, await read_model(request, state, KeyRequest))
+
+
+@router.post(
+    "/{prefix}/rotate",
+    operation_id="rotate_key",
+    status_code=201,
+    responses=declared(400, 401, 403, 404, 408, 409, 413, 415, 422, 503),
+    openapi_extra=described(RotationRequest),
+)
+async def rotate_key(prefix: str, acts: AdminActs, request: Request, state: State) -> MadeKey:
+    """Create a successor of a key, which itself expires after an overlap.
+
+    The successor has its project, name, scopes and length of life. The answer is the only place
+    that shows it. `last_used_at` of the old key says whether anybody still uses that. A key that
+    was rotated before is refused with 409.
+    """
+    body = await read_model(request, state, RotationRequest)
+    made = await run_in_threadpool(_rotate, acts, prefix, body.overlap_seconds)
+    request.state.recent_keys.forget()
+    return made
 
 
 @router.delete(
@@ -112,19 +204,26 @@ async def create_key(_: AdminKey, request: Request, state: State) -> MadeKey:
     response_class=Response,
     responses=declared(401, 403, 404, 422, 503),
 )
-def revoke_key(prefix: str, _: AdminKey, state: State) -> None:
+def revoke_key(prefix: str, acts: AdminActs, request: Request, state: State) -> None:
     """Revoke a key at once. This cannot be undone."""
     now_us = state.now_us()
-    is_text = "\x00" not in prefix
-    if not is_text or not state.store.write(lambda conn: keys.revoke_key(conn, prefix, now_us)):
-        raise Problem(ProblemKind.NOT_FOUND, "No active key has this prefix.")
+
+    def revoke(conn: Connection) -> Key | None:
+        key = keys.revoke_key(conn, prefix, now_us)
+        if key is not None:
+            acts.record(conn, AdminAct(Action.KEY_REVOKED, prefix, key.project_id))
+        return key
+
+    if "\x00" in prefix or state.store.write(revoke) is None:
+        raise _unknown()
+    request.state.recent_keys.forget()
 
 
-def _create(state: AppState, body: KeyRequest) -> MadeKey:
-    now_us = state.now_us()
+def _create(acts: Acts, body: KeyRequest) -> MadeKey:
+    now_us = acts.state.now_us()
 
-    def create(conn: Connection) -> str:
-        return keys.create_key(
+    def create(conn: Connection) -> MadeKey:
+        text = keys.create_key(
             conn,
             project=body.project,
             name=body.name,
@@ -132,16 +231,38 @@ def _create(state: AppState, body: KeyRequest) -> MadeKey:
             now_us=now_us,
             expires_us=body.expires_at,
         )
+        return _made(conn, acts, text, AdminAct(Action.KEY_CREATED))
 
     try:
-        key = state.store.write(create)
+        return acts.state.store.write(create)
     except BadKey as error:
         raise Problem(ProblemKind.VALIDATION_FAILED, str(error)) from error
-    return MadeKey.of(
-        body,
-        prefix=key[: keys.PREFIX_LENGTH],
-        scopes=set(body.scopes),
-        created_at=now_us,
-        revoked_at=None,
-        key=key,
-    )
+
+
+def _rotate(acts: Acts, prefix: str, overlap_s: int) -> MadeKey:
+    now_us, overlap_us = acts.state.now_us(), overlap_s * SECOND_US
+
+    def rotate(conn: Connection) -> MadeKey | None:
+        text = keys.rotate_key(conn, prefix, overlap_us=overlap_us, now_us=now_us)
+        act = AdminAct(Action.KEY_ROTATED, prefix, details={"overlap_seconds": overlap_s})
+        return None if text is None else _made(conn, acts, text, act)
+
+    try:
+        made = None if "\x00" in prefix else acts.state.store.write(rotate)
+    except AlreadyReplaced as error:
+        raise Problem(ProblemKind.CONFLICT, f"{error} {error.hint}") from error
+    if made is None:
+        raise _unknown()
+    return made
+
+
+def _made(conn: Connection, acts: Acts, text: str, act: AdminAct) -> MadeKey:
+    """Record that the key *text* was made, and return it; a key that it replaces is the target."""
+    key = keys.get_key(conn, text[: keys.PREFIX_LENGTH])
+    assert key is not None
+    acts.record(conn, made_key(key, act))
+    return MadeKey.of(key, key=text)
+
+
+def _unknown() -> Problem:
+    return Problem(ProblemKind.NOT_FOUND, "No active key has this prefix.")

@@ -30,9 +30,11 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.acts import CorrectingActs
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.ingest.requests import NewMarker, frame
 from ett_service.storage.record import markers
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.record.markers import MarkerFilter
 
 router = APIRouter(
@@ -173,12 +175,11 @@ async def create_marker(
     response_class=Response,
     responses=declared(401, 403, 404, 422, 503),
 )
-def delete_marker(
-    marker_id: str, project_id: CorrectedProjectId, _: CorrectingKey, state: State
-) -> None:
+def delete_marker(marker_id: str, project_id: CorrectedProjectId, acts: CorrectingActs) -> None:
     """Delete a marker."""
-    if "\x00" in marker_id or not state.store.write(
-        lambda conn: markers.delete_marker(conn, project_id, marker_id)
+    if "\x00" in marker_id or not acts.write(
+        lambda conn: markers.delete_marker(conn, project_id, marker_id),
+        AdminAct(Action.MARKER_DELETED, marker_id, project_id),
     ):
         raise Problem(ProblemKind.NOT_FOUND, "No such marker.")
 

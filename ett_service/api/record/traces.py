@@ -138,6 +138,7 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
 
 
 def _count(request: Request, receipt: Receipt, now_us: int) -> None:
+    request.state.accepted_events = receipt.verdicts.accepted + receipt.facts.accepted
     request.state.own.count_events(
         (*receipt.verdicts.accepted_at, *receipt.facts.accepted_at),
         duplicate=receipt.verdicts.duplicate + receipt.facts.duplicate,

@@ -61,6 +61,7 @@ async def accept_trainer_status(
     verdicts = await asyncio.wrap_future(state.store.submit(write))
     if verdicts.marked and state.worker is not None:
         state.worker.wake()
+    request.state.accepted_events = verdicts.accepted
     request.state.own.count_events(
         verdicts.accepted_at,
         duplicate=verdicts.duplicate,

@@ -23,6 +23,7 @@ from ett_service.core.regressions.confirmation import Settlement
 from ett_service.core.regressions.finding import Triage
 from ett_service.detection.confirmation import NotComparable, SettledRuns, experiment, settled_by
 from ett_service.ingest.requests import NewConfirmation
+from ett_service.storage.record.audit import Action
 from ett_service.storage.regressions import regressions
 from ett_service.storage.regressions.regressions import Act
 
@@ -126,9 +127,11 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
         stored = request.apply(conn, regressions.get)
         runs = settled_by(conn, stored.project_id, stored.standing.finding, jobs, now_us)
     if called := _CALLED.get(runs.settled.outcome):
-        act = Act(request.key.prefix, _why(runs, jobs), now_us)
+        act = Act(request.acts.key.prefix, _why(runs, jobs), now_us)
         triage = partial(regressions.triage, project_id=stored.project_id, called=called, act=act)
-        store.write(partial(triage, regression_id=stored.id))
+        details = {"verdict": called, "jobs": list(jobs), "why": act.why}
+        admin_act = request.act_of(Action.REGRESSION_TRIAGED, details)
+        request.acts.write(partial(triage, regression_id=stored.id), admin_act)
     return ConfirmationAnswer.of(runs, regression=stored.id)
 
 

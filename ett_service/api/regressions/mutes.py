@@ -31,17 +31,19 @@ from ett_service.api.bodies import (
 )
 from ett_service.api.deps import (
     AdministeredId,
-    AdminKey,
     ProjectIds,
     Reader,
     State,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.acts import AdminActs
 from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Category, Phase
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.requests import NewMute, frame
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.regressions import mutes, regressions
 from ett_service.storage.regressions.mutes import Mute, Muted
 
@@ -141,7 +143,7 @@ def list_mutes(
     openapi_extra=described(NewMute),
 )
 async def create_mute(
-    request: Request, key: AdminKey, project_id: AdministeredId, state: State
+    request: Request, acts: AdminActs, project_id: AdministeredId, state: State
 ) -> MuteAnswer:
     """Mute cohorts and a phase until an instant, up to a year ahead.
 
@@ -154,7 +156,8 @@ async def create_mute(
 
     def add(conn: Connection) -> MuteAnswer:
         why: str = content["why"]
-        mute = mutes.add(conn, project_id, muted, by=key.prefix, why=why, now_us=now_us)
+        mute = mutes.add(conn, project_id, muted, by=acts.key.prefix, why=why, now_us=now_us)
+        acts.record(conn, mute_act(mute))
         return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))
 
     return await run_in_threadpool(state.store.write, add)
@@ -167,13 +170,22 @@ async def create_mute(
     response_class=Response,
     responses=declared(401, 403, 404, 422, 503),
 )
-def take_back_mute(mute_id: str, key: AdminKey, project_id: AdministeredId, state: State) -> None:
+def take_back_mute(mute_id: str, acts: AdminActs, project_id: AdministeredId, state: State) -> None:
     """End a mute now. It stays in the list of past mutes."""
-    by, now_us = key.prefix, state.now_us()
-    if "\x00" in mute_id or not state.store.write(
-        lambda conn: mutes.take_back(conn, project_id, mute_id, by=by, now_us=now_us)
+    by, now_us = acts.key.prefix, state.now_us()
+    if "\x00" in mute_id or not acts.write(
+        lambda conn: mutes.take_back(conn, project_id, mute_id, by=by, now_us=now_us),
+        AdminAct(Action.MUTE_TAKEN_BACK, mute_id, project_id),
     ):
         raise Problem(ProblemKind.NOT_FOUND, "No mute of this id is in force.")
+
+
+def mute_act(mute: Mute) -> AdminAct:
+    """Return what the audit log says of a new mute."""
+    until = rfc3339(mute.muted.until_us)
+    details = {"cohort": dict(mute.muted.cohort), "phase": mute.muted.phase, "until": until}
+    details["why"] = mute.why
+    return AdminAct(Action.MUTE_CREATED, mute.id, mute.project_id, details)
 
 
 def _muted(content: dict[str, Any], now_us: int) -> Muted:

@@ -10,12 +10,14 @@ from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.bodies import described, members, read_struct, refused_window
-from ett_service.api.deps import AdministeredId, AdminKey, State, only_declared_parameters
+from ett_service.api.deps import AdministeredId, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.acts import AdminActs
 from ett_service.api.regressions.answers import RegressionAnswer
 from ett_service.api.regressions.listing import RegressionId, checked_id, regression_answer, unknown
-from ett_service.api.regressions.mutes import MuteAnswer
+from ett_service.api.regressions.mutes import MuteAnswer, mute_act
 from ett_service.api.regressions.power import cohorts_of
+from ett_service.core.intervals import rfc3339
 from ett_service.core.regressions.finding import Cohort
 from ett_service.detection.confirmation import NotComparable
 from ett_service.ingest.requests import (
@@ -25,6 +27,7 @@ from ett_service.ingest.requests import (
     NewTriage,
     frame,
 )
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.regressions import mutes, nudges, regressions
 from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.mutes import Muted
@@ -49,13 +52,13 @@ class Acting:
         self,
         request: Request,
         regression_id: RegressionId,
-        key: AdminKey,
+        acts: AdminActs,
         project_id: AdministeredId,
         state: State,
     ) -> None:
         self._request = request
         self._regression_id = regression_id
-        self.key = key
+        self.acts = acts
         self.project_id = project_id
         self.state = state
 
@@ -66,7 +69,7 @@ class Acting:
 
     def act(self, why: str | None) -> Act:
         """Return who acts now, and why."""
-        return Act(self.key.prefix, why or "", self.state.now_us())
+        return Act(self.acts.key.prefix, why or "", self.state.now_us())
 
     def apply(self, conn: Connection, change: Change) -> Regression:
         """Apply *change* to the regression.
@@ -79,8 +82,15 @@ class Acting:
             raise unknown()
         return regression
 
-    async def changed(self, change: Change) -> RegressionAnswer:
-        """Apply *change*, and answer everything about the regression after it.
+    def act_of(self, action: Action, body: Mapping[str, Any]) -> AdminAct:
+        """Return what the audit log says of this request: all that its *body* says."""
+        details = dict(body)
+        if "onset" in body:
+            details["onset"] = rfc3339(body["onset"])
+        return AdminAct(action, self._regression_id, self.project_id, details)
+
+    async def changed(self, change: Change, act: AdminAct) -> RegressionAnswer:
+        """Apply *change* and record *act*, and answer everything about the regression after it.
 
         Raises:
             Problem: 404 or 409.
@@ -90,7 +100,7 @@ class Acting:
             return regression_answer(conn, self.apply(conn, change), self.state)
 
         try:
-            return await run_in_threadpool(self.state.store.write, work)
+            return await run_in_threadpool(self.acts.write, work, act)
         except (NotFiring, CannotMove, NotComparable) as error:
             raise Problem(ProblemKind.CONFLICT, str(error)) from error
 
@@ -112,7 +122,8 @@ async def triage_regression(request: RegressionRequest) -> RegressionAnswer:
     wrongly, what fires goes on from there; another cohort is another finding, which is answered.
     """
     body = await request.read(NewTriage)
-    return await request.changed(partial(_triaged, body=body, act=request.act(body["why"])))
+    change = partial(_triaged, body=body, act=request.act(body["why"]))
+    return await request.changed(change, request.act_of(Action.REGRESSION_TRIAGED, body))
 
 
 def _triaged(
@@ -149,7 +160,8 @@ async def acknowledge_regression(request: RegressionRequest) -> RegressionAnswer
     """Acknowledge a firing regression. The first acknowledgement stays."""
     body = await request.read(NewAcknowledgement)
     act = request.act(body.get("why"))
-    return await request.changed(partial(regressions.acknowledge, act=act))
+    change = partial(regressions.acknowledge, act=act)
+    return await request.changed(change, request.act_of(Action.REGRESSION_ACKNOWLEDGED, body))
 
 
 @router.post(
@@ -165,7 +177,8 @@ async def accept_regression(request: RegressionRequest) -> RegressionAnswer:
     """
     body = await request.read(NewBaseline)
     act = request.act(body["why"])
-    return await request.changed(partial(regressions.accept, act=act))
+    change = partial(regressions.accept, act=act)
+    return await request.changed(change, request.act_of(Action.REGRESSION_ACCEPTED, body))
 
 
 @router.post(
@@ -198,5 +211,8 @@ def _mute(conn: Connection, request: Acting, until_us: int, why: str) -> MuteAns
         raise Problem(
             ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
         )
-    mute = mutes.add(conn, request.project_id, muted, by=request.key.prefix, why=why, now_us=now_us)
+    mute = mutes.add(
+        conn, request.project_id, muted, by=request.acts.key.prefix, why=why, now_us=now_us
+    )
+    request.acts.record(conn, mute_act(mute))
     return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))

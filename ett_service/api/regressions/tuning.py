@@ -19,15 +19,16 @@ from ett_service.api.bodies import (
 )
 from ett_service.api.deps import (
     AdministeredId,
-    AdminKey,
     ProjectIds,
     Reader,
     State,
     only_declared_parameters,
 )
 from ett_service.api.problems import declared
+from ett_service.api.record.acts import AdminActs
 from ett_service.core.regressions.finding import Metric
 from ett_service.ingest.requests import NewReset, frame
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.regressions import tuning
 from ett_service.storage.regressions.regressions import Act
 
@@ -87,13 +88,13 @@ def list_tuning(
     openapi_extra=described(NewReset),
 )
 async def reset_tuning(
-    request: Request, key: AdminKey, project_id: AdministeredId, state: State
+    request: Request, acts: AdminActs, project_id: AdministeredId, state: State
 ) -> TuningList:
     """Let the verdicts on a metric until now count no more; later ones count again."""
     body: dict[str, Any] = members(
         await read_struct(request, state, NewReset), frame(state.now_us())
     )
-    act = Act(key.prefix, body["why"], state.now_us())
+    act = Act(acts.key.prefix, body["why"], state.now_us())
     reset = partial(tuning.reset, project_id=project_id, metric=body["metric"], act=act)
 
     def work(conn: Connection) -> TuningList:
@@ -101,4 +102,5 @@ async def reset_tuning(
         kept = tuning.tunings(conn, [project_id], state.now_us())
         return TuningList(tuning=[TuningAnswer.of(each) for each in kept])
 
-    return await run_in_threadpool(state.store.write, work)
+    admin_act = AdminAct(Action.TUNING_RESET, body["metric"], project_id, {"why": body["why"]})
+    return await run_in_threadpool(acts.write, work, admin_act)

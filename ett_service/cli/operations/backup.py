@@ -6,15 +6,19 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Connection
+
+from ett_service.charts.units import size
 from ett_service.cli.arguments import config
-from ett_service.cli.operations.local import loaded
-from ett_service.cli.output import size, write_line
+from ett_service.cli.operations.local import loaded, record
+from ett_service.cli.output import write_line
 from ett_service.cli.verb import Failure, Verb
 from ett_service.logs import redact
 from ett_service.storage.engine import migrate, sqlite
 from ett_service.storage.engine.backup import back_up, renew_epoch
 from ett_service.storage.engine.seal import key_file
 from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.audit import Action, AdminAct
 
 
 class NoBackup(Failure):
@@ -35,7 +39,7 @@ def _backup(args: Namespace) -> Any:
     url = loaded(args).settings.database_url
     if args.restored:
         with closing(open_store(url)) as store:
-            store.write(renew_epoch)
+            store.write(_restored)
         return {"database": redact(url), "epoch": "new"}
     address = migrate.address(url)
     if address.get_backend_name() != "sqlite":
@@ -49,6 +53,11 @@ def _backup(args: Namespace) -> Any:
             "receivers have to be added again.\n"
         )
     return {"path": str(args.path), "bytes": n_bytes}
+
+
+def _restored(conn: Connection) -> None:
+    renew_epoch(conn)
+    record(conn, AdminAct(Action.STORE_RESTORED))
 
 
 def _write(answer: Any, args: Namespace) -> None:

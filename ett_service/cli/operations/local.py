@@ -1,12 +1,19 @@
-"""The settings and the database of this machine, for verbs that need no server."""
+"""The settings, the database and the user of this machine, for verbs that need no server."""
 
+import getpass
 import os
+import socket
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
+from sqlalchemy import Connection
+
+from ett_service.cli.verb import now_us
 from ett_service.settings import Loaded, Settings, load
 from ett_service.storage.engine.store import Readable, open_for_reading
+from ett_service.storage.record import audit
+from ett_service.storage.record.audit import Actor, AdminAct, Via
 
 
 def loaded(args: Namespace, overrides: Mapping[str, object] | None = None) -> Loaded:
@@ -25,3 +32,16 @@ def opened_for_reading(args: Namespace) -> Iterator[tuple[Settings, Readable]]:
     settings = loaded(args).settings
     with closing(open_for_reading(settings.database_url)) as store:
         yield settings, store
+
+
+def record(conn: Connection, act: AdminAct) -> None:
+    """Record in the audit log what the user of this machine does."""
+    audit.record(conn, _user(), act, now_us())
+
+
+def _user() -> Actor:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user need not have a name
+        name = f"uid {os.getuid()}"
+    return Actor(None, name, Via.COMMAND, socket.gethostname())

@@ -3,17 +3,19 @@
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from ett_service.charts.units import count
+from ett_service.charts.units import count, size
 from ett_service.cli.arguments import config, whole
-from ett_service.cli.operations.local import loaded
-from ett_service.cli.output import size, write_line
+from ett_service.cli.operations.local import loaded, record
+from ett_service.cli.output import write_line
 from ett_service.cli.progress import bar
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import retention, sizes
 from ett_service.storage.engine.store import open_for_reading, open_store
+from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.worker.retention import Pruned, Pruner
 
 
@@ -46,6 +48,8 @@ def _prune(args: Namespace) -> Any:
     with closing(open_store(settings.database_url)) as store:
         with store.reading() as conn:
             jobs = retention.prunable(conn, now_us() - days * DAY_US).jobs
+        act = AdminAct(Action.RECORD_PRUNED, details={"days": days, "jobs": jobs})
+        store.write(partial(record, act=act))
         pruner, total = Pruner(store, now_us, days * DAY_US), Pruned()
         with bar("jobs pruned") as reach:
             while step := pruner.step():

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ett_service.app import serve, worker
-from ett_service.cli.arguments import config
+from ett_service.cli.arguments import config, whole
 from ett_service.cli.operations.local import loaded
 from ett_service.cli.verb import Exit, Failure, Verb, now_us
 from ett_service.core.errors import EttError
@@ -32,6 +32,13 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--host", help="address to listen on (ETT_HOST)")
     parser.add_argument("--port", help="port to listen on, 0 for a free one (ETT_PORT)")
     parser.add_argument(
+        "--workers",
+        type=whole,
+        default=1,
+        metavar="N",
+        help="number of processes that serve, on PostgreSQL (default: 1)",
+    )
+    parser.add_argument(
         "--first-key",
         type=Path,
         metavar="FILE",
@@ -43,7 +50,7 @@ def _serve(args: Namespace) -> None:
     """Serve until SIGINT or SIGTERM."""
     settings = loaded(args, {"ETT_HOST": args.host, "ETT_PORT": args.port}).settings
     with _logging(settings):
-        serve(settings, now_us, args.first_key)
+        serve(settings, now_us, args.first_key, args.workers)
 
 
 def _worker_options(parser: ArgumentParser) -> None:

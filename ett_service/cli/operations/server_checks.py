@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from ett_service.charts.units import size
 from ett_service.cli.operations.doctor import Check, Finding, Status
 from ett_service.cli.operations.local import loaded
-from ett_service.cli.output import size
 from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
-from ett_service.core.intervals import DAY_US, rfc3339
+from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
 from ett_service.logs import redact
 from ett_service.storage import sizes
 from ett_service.storage.engine.store import open_for_reading
@@ -23,6 +23,7 @@ from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)
 _SOON_US = 14 * DAY_US
+_LATELY_US = HOUR_US
 _FULL = 64 << 20  #: bytes below which the next commits are in danger
 _NEARLY_FULL = 1 << 30
 _TABLES_NAMED = 4
@@ -103,19 +104,23 @@ def receivers(args: Namespace) -> Iterator[Finding]:
 
 def _expiring(keys: Iterable[Key], at_us: int) -> Iterator[Finding]:
     """Name the keys that expire soon, while there is time to replace them."""
-    soon = [
-        key
+    lines = [
+        f"{key.prefix} ({key.project}, {key.name}) expires at {rfc3339(key.expires_at)}"
+        + ("" if key.replaced_by is None else f"; {key.replaced_by} replaces it, and it is used")
         for key in keys
-        if key.stands(at_us) and key.expires_at is not None and key.expires_at < at_us + _SOON_US
+        if key.stands(at_us) and key.expires_at is not None and _is_missed(key, at_us)
     ]
-    if soon:
-        todo = "Make others with `ett keys create`, and revoke these when nobody uses them."
-        lines = [
-            f"{key.prefix} ({key.project}, {key.name}) expires at {rfc3339(key.expires_at)}"
-            for key in soon
-            if key.expires_at is not None
-        ]
+    if lines:
+        todo = "Make successors with `ett keys rotate`, and give them to whoever uses these."
         yield Finding("keys", Status.WARN, "\n".join(lines), todo)
+
+
+def _is_missed(key: Key, at_us: int) -> bool:
+    """Whether a key expires soon and has no successor yet, or somebody still uses it."""
+    if key.expires_at is None or key.expires_at >= at_us + _SOON_US:
+        return False
+    used_at = key.last_used_at or 0
+    return key.replaced_by is None or used_at > at_us - _LATELY_US
 
 
 def _disk(folder: Path) -> Finding:

@@ -24,7 +24,7 @@ from ett_service.core.planning.audit import (
     ratio,
 )
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.recognition import recognised
+from ett_service.importers.recognition import by_format
 
 TITLES: Mapping[str, str] = {
     "ett_ratio": "ETT%",
@@ -70,7 +70,7 @@ class Job:
 class Answer:
     """What was read, and the audit of each job."""
 
-    format: str
+    format: str  #: of several their names
     report: Report
     refused: Sequence[str]
     audits: Mapping[str, JobAudit]
@@ -80,7 +80,9 @@ class Answer:
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="file or folder")
     parser.add_argument(
-        "--format", choices=sorted(FORMATS), help="the format; recognised if not given"
+        "--format",
+        choices=sorted(FORMATS),
+        help="the format of all; each path's is recognised if not given",
     )
     parser.add_argument("--job", metavar="NAME", help="make all runs attempts of this job")
 
@@ -91,24 +93,26 @@ def _audit(args: Namespace) -> Answer:
     Raises:
         Failure: where a path is missing, the format not recognised, or nothing can be read.
     """
-    name: str | None = args.format or recognised(args.paths)
-    if name is None:
+    grouped = {args.format: args.paths} if args.format else by_format(args.paths)
+    if not grouped:
         if missing := next((path for path in args.paths if not path.exists()), None):
             raise Failure(f"{missing}: there is no such file or folder")
         raise Failure("the format of these files is not recognised", "Name it with --format.")
-    form = FORMATS[name]
-    runs, report = form.read(args.paths, args.job, **keywords_of(form.options, args))
-    tally, jobs = Tally(), dict[str, Job]()
-    for run in runs:
-        if tally.take(run):
-            jobs.setdefault(run.job, Job()).take(run)
-    refused = [*report.refused, *tally.refused]
+    name, tally, jobs, total = ", ".join(grouped), Tally(), dict[str, Job](), Report()
+    for each, paths in grouped.items():
+        form = FORMATS[each]
+        runs, report = form.read(paths, args.job, **keywords_of(form.options, args))
+        for run in runs:
+            if tally.take(run):
+                jobs.setdefault(run.job, Job()).take(run)
+        total.add(report)
+    refused = [*total.refused, *tally.refused]
     if not jobs:
-        reasons = [*refused, *report.unread, *report.first_skipped, "the files hold nothing"]
+        reasons = [*refused, *total.unread, *total.first_skipped, "the files hold nothing"]
         raise Failure(f"nothing could be read as {name}: {reasons[0]}")
     as_of = now_us()
     audits = {job: audit(list(each.events.values()), as_of) for job, each in jobs.items()}
-    return Answer(name, report, refused, audits, jobs)
+    return Answer(name, total, refused, audits, jobs)
 
 
 def _as_json(answer: Answer) -> dict[str, Any]:

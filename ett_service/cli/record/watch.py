@@ -6,6 +6,7 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -19,6 +20,7 @@ from ett_service.importers.kubernetes.cluster import Cluster
 from ett_service.importers.slurm.facts import Naming
 from ett_service.watchers.kubernetes import Feed, Kubernetes
 from ett_service.watchers.slurm import DEFAULT_SINCE_S, Slurm
+from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Poll, Source, Unavailable, Watcher
 
 _EVERY_S = 30.0
@@ -85,11 +87,18 @@ def _slurm_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--clusters", metavar="NAMES", help="clusters, as sacct takes them (default: its own)"
     )
+    parser.add_argument(
+        "--controller-log",
+        type=Path,
+        metavar="PATH",
+        help="the log of slurmctld, which alone says which job preempted another",
+    )
 
 
 def _slurm(args: Namespace) -> Slurm:
     """Return the accounting of Slurm, as *args* ask for it."""
-    return Slurm(Naming(args.name), os.environ, args.since, args.clusters, say=say)
+    log = ControllerLog(args.controller_log)
+    return Slurm(Naming(args.name), os.environ, args.since, args.clusters, log, say=say)
 
 
 WATCHERS: Mapping[str, Watched] = {
@@ -114,10 +123,13 @@ def _watch(args: Namespace) -> Exit:
     report: Callable[[Poll], None] = _print if args.json else _ignore
     source = WATCHERS[args.scheduler].source(args)
     watcher = Watcher(source, _sender(args), say, args.every, report)
-    if args.once:
-        return Exit.DONE if watcher.try_to_poll() else Exit.FAILED
-    signal.signal(signal.SIGTERM, _stop)
-    watcher.run()
+    try:
+        if args.once:
+            return Exit.DONE if watcher.try_to_poll() else Exit.FAILED
+        signal.signal(signal.SIGTERM, _stop)
+        watcher.run()
+    finally:
+        source.stop()
     return Exit.DONE
 
 

@@ -10,7 +10,7 @@ from ett_service.storage.schema import job
 _AT = select(job.c.pruned_us).where(
     job.c.project_id == bindparam("project_id"), job.c.job == bindparam("job")
 )
-# What an event's foreign key would lock anyway, in the order in which it would.
+# What a mark's foreign key would lock anyway, in the order in which it would.
 _LOCKED = (
     select(job.c.job, job.c.pruned_us)
     .where(*of_jobs(job))

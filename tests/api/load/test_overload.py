@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import socket
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -16,7 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ett_service.api.load.admission import Admission
 from ett_service.api.load.capacity import Capacities, Capacity, ConnectionLimits
 from ett_service.api.load.overload import Admitted
+from ett_service.api.record.large_bodies import without_frames
 from ett_service.client.sending.transport import Response, request
+from ett_service.ingest.refusals import MalformedBody
 from tests.builders.record import wire
 from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.resident import forget_peak, peak_mib
@@ -135,8 +138,34 @@ def test_small_bodies_that_become_large_take_a_small_multiple_of_one(
         assert is_healthy(server)
         answers = [each.result() for each in sent]
     assert {each.status for each in answers} <= {400, 413, 422}
-    assert peak_mib(server.pid) - before < load.growth_mib
+    grown = peak_mib(server.pid) - before
+    assert grown < load.growth_mib, grown
     assert server.send([wire()]).status == 200
+
+
+class _Body:
+    """Can be watched, unlike bytes."""
+
+
+def test_a_refusal_holds_nothing_of_the_body() -> None:
+    bodies: weakref.WeakSet[_Body] = weakref.WeakSet()
+
+    def parse(_: _Body) -> None:
+        raise ValueError
+
+    def decode() -> None:
+        body = _Body()
+        bodies.add(body)
+        try:
+            parse(body)
+        except ValueError as error:
+            raise MalformedBody("no JSON") from error
+
+    with pytest.raises(MalformedBody) as raised:
+        decode()
+    error = without_frames(raised.value)
+    del raised
+    assert (str(error), len(bodies)) == ("no JSON", 0)
 
 
 @pytest.mark.parametrize("line", [b"a: %s\r\n", b"%s"], ids=["one", "no line"])

@@ -20,7 +20,7 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
     service.ingest(failing_job("llm-7b"))
     before = service.get(JOB)
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         answer = service.client.delete(JOB)
 
     assert answer.status_code == 200
@@ -31,7 +31,8 @@ def test_a_deleted_job_is_gone_and_comes_again_anew(
         "attempts": 2,
         "corrections": 0,
     }
-    assert [record.message for record in caplog.records] == ["A job was deleted."]
+    (record,) = [each for each in caplog.records if getattr(each, "event", "") == "admin_act"]
+    assert record.__dict__["action"] == "job_deleted"
     for path in ("", "/ledger", "/events", "/stages", "/trace", "/corrections"):
         service.get(JOB + path, 404)
     assert [job["job"] for job in service.get("/v1/jobs")["jobs"]] == ["llm-7b"]

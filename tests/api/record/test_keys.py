@@ -6,7 +6,7 @@ import pytest
 from httpx2 import Response
 
 from ett_service.storage.record import keys
-from tests.builders.clock import HOUR
+from tests.builders.clock import HOUR, SECOND
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
 from tests.builders.servers.application import Service
@@ -63,6 +63,9 @@ MAY: dict[str, set[str]] = {
     "GET /v1/keys": {"read", "admin"},
     "POST /v1/keys": {"admin"},
     "DELETE /v1/keys/ett_00000000": {"admin"},
+    "POST /v1/keys/ett_00000000/rotate": {"admin"},
+    "GET /v1/key-usage": {"read", "admin"},
+    "GET /v1/audit": {"admin"},
     **{f"GET /v1/regressions{path}": {"read", "fleet"} for path in OF_REGRESSIONS},
     **{f"POST /v1/regressions/01JCXK7V4W/{act}": {"admin"} for act in ACTS},
     "POST /v1/regressions/mutes": {"admin"},
@@ -235,3 +238,39 @@ def test_a_key_opens_nothing_from_the_instant_on_at_which_it_expires(service: Se
 def test_a_key_expires_at_an_instant_to_come(service: Service, instant: object) -> None:
     body = {"project": "research", "name": "x", "scopes": ["read"], "expires_at": instant}
     assert service.client.post("/v1/keys", json=body).status_code == 422
+
+
+def test_a_rotated_key_works_beside_its_successor_until_the_overlap_is_over(
+    service: Service,
+) -> None:
+    body = {"project": "research", "name": "cluster b", "scopes": ["read", "fleet"]}
+    old = service.client.post("/v1/keys", json=body).json()
+    service.clock.now_us += HOUR
+    rotated = service.client.post(f"/v1/keys/{old['prefix']}/rotate", json={"overlap_seconds": 60})
+    assert rotated.status_code == 201, rotated.text
+    new = rotated.json()
+    assert {name: new[name] for name in body} == {**body, "scopes": ["fleet", "read"]}
+    assert new["expires_at"] is None
+
+    def statuses() -> list[int]:
+        bearers = [{"Authorization": f"Bearer {each['key']}"} for each in (old, new)]
+        return [service.client.get("/v1/jobs", headers=each).status_code for each in bearers]
+
+    assert statuses() == [200, 200]
+    service.clock.now_us += 60 * SECOND
+    assert statuses() == [401, 200]
+    listed = {key["prefix"]: key for key in service.get("/v1/keys")["keys"]}
+    assert listed[old["prefix"]]["replaced_by"] == new["prefix"]
+    again = service.client.post(f"/v1/keys/{old['prefix']}/rotate", json={})
+    assert again.status_code == 404
+
+
+@ON_ONE_ENGINE
+def test_a_key_is_rotated_once_and_only_while_it_stands(service: Service) -> None:
+    old = service.key({"read"})[:12]
+    rotate = f"/v1/keys/{old}/rotate"
+    assert service.client.post(rotate, json={"overlap_seconds": -1}).status_code == 422
+    assert service.client.post(rotate, json={}).status_code == 201
+    assert service.client.post(rotate, json={}).status_code == 409
+    assert service.client.delete(f"/v1/keys/{old}").status_code == 204
+    assert service.client.post(rotate, json={}).status_code == 404

@@ -51,6 +51,20 @@ def test_as_json_it_names_what_each_ignores_and_what_the_headline_rests_on(
     assert job["records_tried"] <= job["records"] == 24
 
 
+def test_logs_of_several_formats_are_audited_as_one_job(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = written(tmp_path, row(Start="2026-07-25T17:15:00", End="2026-07-25T17:40:00"))
+    assert main(["audit", "--job", "llm", "--json", "--timezone", "UTC", str(log), str(table)]) == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    (job,) = answer["jobs"]
+    assert answer["format"] == "goodput, sacct"
+    assert (answer["files"], answer["skipped"]) == (2, 1)
+    assert job["attempts"] == 3
+    assert {Path(kind["first"].rpartition(":")[0]) for kind in job["kinds"]} == {log, table}
+
+
 def test_a_file_of_no_format_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,3 +87,43 @@ def test_a_key_expires_where_that_is_asked_and_the_doctor_says_so_before(
     assert warning["status"] == "warn"
     assert "10 days" in warning["found"]
     assert "90 days" not in warning["found"]
+
+
+def test_a_key_is_rotated_here_and_the_log_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["migrate"])
+    capsys.readouterr()
+    old = _made(capsys)
+    assert main(["keys", "rotate", old[:12], "--overlap", "2h"]) == 0
+    new = capsys.readouterr().out.strip()
+    listed = _listed(capsys)
+    assert listed[old[:12]]["replaced_by"] == new[:12]
+    until = datetime.fromisoformat(str(listed[old[:12]]["expires_at"])) - datetime.now(UTC)
+    assert timedelta(hours=1) < until <= timedelta(hours=2)
+    for overlap, message in (("1h", "has a successor already"), ("91d", "at most 90d")):
+        assert main(["keys", "rotate", old[:12], "--overlap", overlap]) == 1
+        assert message in capsys.readouterr().err
+    assert main(["keys", "rotate", "ett_00000000"]) == 1
+    assert "no active key begins with" in capsys.readouterr().err
+    assert main(["audit-log", "--json"]) == 0
+    acts = json.loads(capsys.readouterr().out)
+    assert [act["action"] for act in acts] == ["key_rotated", "key_created"]
+    assert {(act["made_by"], act["made_via"]) for act in acts} == {(None, "command")}
+
+
+def test_a_running_server_rotates_and_says_what_keys_send(
+    served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ("--url", served.url, "--key", served.key)
+    old = _made(capsys, *there)
+    assert main(["keys", "rotate", old[:12], *there]) == 0
+    new = capsys.readouterr().out.strip()
+    assert _listed(capsys, *there)[old[:12]]["replaced_by"] == new[:12]
+    assert main(["keys", "usage", "--window", "hour", "--json", *there]) == 0
+    assert isinstance(json.loads(capsys.readouterr().out), list)
+
+
+def test_what_keys_sent_is_read_beside_the_database(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["migrate"])
+    capsys.readouterr()
+    assert main(["keys", "usage", "--window", "week"]) == 0
+    assert capsys.readouterr().out == "No key sent anything in the last week.\n"
