@@ -9,6 +9,8 @@ CASES ?= 10000
 ROUNDS ?= 200
 # The mebibytes of junk that each importer is given.
 MIB ?= 1024
+# How long a service is watched under load and restarts.
+MINUTES ?= 30
 # Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
@@ -37,8 +39,10 @@ $(READY): pyproject.toml
 	$(BIN)/python -m tests.builders.frameworks --all
 	touch $@
 
-hooks: setup ## Test the hooks into PyTorch; on another one: make hooks TORCH="torch==2.7.1".
-	$(BIN)/pytest tests/client -m torch -n 2 --dist loadgroup --quiet
+hooks: setup ## Test the hooks into PyTorch, and say which; another one: make hooks TORCH="torch==2.7.1".
+	$(BIN)/pytest tests/client tests/scenarios/test_compile_advice.py tests/scenarios/test_several_nodes.py \
+		--ignore=tests/client/frameworks --ignore=tests/client/faults \
+		--long -m torch -n 2 --dist loadgroup --quiet
 
 demo: setup ## Serve a synthetic fleet, train a small model through a crash, and show its ledger.
 	$(BIN)/python examples/demo.py
@@ -51,13 +55,19 @@ laws: setup ## Test the laws of the ledger and of the rollups on many more rando
 		'tests/aggregation/test_rollup_laws.py::test_rollups_sum_up_what_the_events_say[sqlite]' \
 		-n 2 --quiet --hypothesis-profile=laws --cases=$(CASES) --timeout=3600
 
-faults: setup ## Kill and pause processes hundreds of times, and pass the client thousands of faults. This takes minutes.
+# In an environment of its own: it would be a plugin of every test.
+.venv/schemathesis/complete: $(READY)
+	$(PYTHON) -m venv .venv/schemathesis
+	.venv/schemathesis/bin/pip install --quiet 'schemathesis>=4.32,<5'
+	touch $@
+
+faults: .venv/schemathesis/complete ## Kill processes and cut the power hundreds of times, and pass thousands of faults. This takes minutes.
 	$(BIN)/pytest tests/faults tests/worker tests/client/faults -n 2 --dist loadgroup --quiet \
 		--long -m long --rounds=$(ROUNDS) --timeout=3600
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
-		-n 2 --dist loadgroup --quiet --long -m long --mib=$(MIB)
+		-n 2 --dist loadgroup --quiet --long -m long --mib=$(MIB) --minutes=$(MINUTES)
 
 postgresql: setup ## Run the tests with PostgreSQL on every version of it that is here.
 	@for version in $$($(BIN)/python -m tests.builders.databases.postgres); do \

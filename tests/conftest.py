@@ -2,10 +2,13 @@
 
 import gc
 import os
+import random
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,8 +21,11 @@ from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases import postgres
 from tests.builders.databases.engines import DIALECTS, clear, new_postgresql
 from tests.builders.servers.application import Service, running
+from tests.builders.tally import PROPERTY, Tally, sentence
 
 LONGEST_NAME = 80
+
+_tallied: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
     parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
     parser.addoption("--mib", type=int, default=1024, help="of junk for each format (--long)")
+    parser.addoption("--minutes", type=float, default=30.0, help="of the soak (--long)")
     parser.addoption("--rounds", type=int, default=200, help="of killing and pausing (--long)")
+    parser.addoption("--seed", type=int, help="of the faults, as a run has printed it")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("test", drawn, max_examples=60, derandomize=True)
     settings.register_profile("laws", drawn, max_examples=config.getoption("--cases"))
     settings.load_profile("test")
+    if config.option.seed is None:  # here, so that all processes of a run have the same
+        config.option.seed = random.SystemRandom().randrange(1 << 30)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -54,6 +64,27 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what lives as long as the tests: seven thousand items."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what tests of faults have counted."""
+    if report.when == "teardown":
+        for name, counts in report.user_properties:
+            if name == PROPERTY:
+                assert isinstance(counts, dict)
+                _tallied.update(counts)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print what tests of faults have counted, and on which PyTorch the hooks were tried."""
+    if _tallied:
+        terminalreporter.section("faults")
+        terminalreporter.line(sentence(_tallied, config.option.seed))
+    tried = sum("torch" in report.keywords for report in terminalreporter.stats.get("passed", ()))
+    if tried:
+        terminalreporter.write_line(f"{tried} tests with torch {version('torch')}")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -104,6 +135,15 @@ def _sqlite_store(
 def _postgresql_store(_migrated_postgresql: str) -> Iterator[Store]:
     with closing(open_store(_migrated_postgresql)) as store:
         yield store
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+    """Return the counts of a test of faults, for the sum at the end of the run."""
+    option = request.config.option
+    tally = Tally(option.seed, option.rounds)
+    yield tally
+    request.node.user_properties.append((PROPERTY, dict(tally.counts)))
 
 
 @pytest.fixture(params=DIALECTS)

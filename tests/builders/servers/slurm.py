@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/node
 SlurmctldPidFile={folder}/slurmctld.pid
+SlurmctldLogFile={folder}/slurmctld.log
 SlurmdPidFile={folder}/slurmd.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -100,8 +102,15 @@ class Slurm:
         wait_for(lambda: self.state(job) == state, lambda: f"{self.state(job)}, not {state}")
 
     def again(self, job: str) -> None:
-        """Let a job that was requeued begin at once, not in two minutes."""
+        """Let a job that was requeued begin at once, not in two minutes.
+
+        Not in the second in which its node was cleaned up after it, though: the node knows by
+        whole seconds which lives of a job were killed, and would refuse this one, too.
+        """
         self.reaches(job, "PENDING")
+        wait_for(lambda: self.node == "idle", lambda: f"the node is {self.node}, not idle")
+        cleaned_up_at = time.time()
+        wait_for(lambda: int(time.time()) > int(cleaned_up_at))
         self.command("scontrol", "update", f"jobid={job}", "starttime=now")
 
 

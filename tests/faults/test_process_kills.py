@@ -1,0 +1,201 @@
+"""Servers, workers and databases are killed under load: what was acknowledged stands, and once."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from ett_service.storage.engine.migrate import migrate
+from tests.builders.databases import postgres
+from tests.builders.databases.engines import new_postgresql
+from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.processes import Running
+from tests.builders.servers.waiting import wait_for
+from tests.builders.tally import Tally
+from tests.faults.senders import Senders, Stored, check, verified
+
+LONGEST_LIFE_S = 0.4
+QUIET = {"ETT_DETECTION": '{"enabled": false}'}
+ALONE = {**QUIET, "ETT_EMBEDDED_WORKER": "false"}
+
+
+LONG = pytest.param(None, marks=pytest.mark.long, id="long")
+
+
+def storm(senders: Senders, tally: Tally, rounds: int, kill: Callable[[], None]) -> None:
+    """Let *kill* act after times that are drawn, each once something was acknowledged again."""
+    draw = tally.draw
+    with senders.sending():
+        for _ in range(rounds):
+            wait_for(senders.progressed(), senders.explain)
+            time.sleep(draw.uniform(0, LONGEST_LIFE_S))
+            kill()
+            tally.add(kills=1)
+        wait_for(senders.progressed(), senders.explain)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "rounds"),
+    [
+        ("sqlite", 1),
+        pytest.param("sqlite", None, marks=pytest.mark.long, id="sqlite-long"),
+        pytest.param("postgresql", None, marks=pytest.mark.long, id="postgresql-long"),
+    ],
+    indirect=["dialect"],
+)
+def test_a_server_that_is_killed_loses_nothing_that_it_acknowledged(
+    database_url: str,
+    tmp_path: Path,
+    rounds: int | None,
+    tally: Tally,
+) -> None:
+    with serving(database_url, tmp_path, **QUIET) as server:
+        senders = Senders(server)
+
+        def kill() -> None:
+            server.kill()
+            server.start()
+
+        storm(senders, tally, rounds or tally.share(0.5), kill)
+        check(senders, tally)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_a_sender_that_takes_a_broken_connection_for_an_answer_is_found_out(
+    database_url: str, tmp_path: Path
+) -> None:
+    with serving(database_url, tmp_path, **ALONE) as server:
+        senders = Senders(server, believes=True)
+
+        def has_lost() -> bool:
+            server.kill()
+            server.start()
+            return Stored.by(senders).lost > 0
+
+        with senders.sending():
+            wait_for(has_lost)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "rounds"),
+    [pytest.param("postgresql", None, marks=pytest.mark.long, id="long")],
+    indirect=["dialect"],
+)
+def test_a_worker_that_is_killed_leaves_every_number_as_one_fold_says(
+    database_url: str,
+    tmp_path: Path,
+    rounds: int | None,
+    tally: Tally,
+) -> None:
+    with serving(database_url, tmp_path, **ALONE) as server:
+        senders = Senders(server)
+        workers = [_worker(server), _worker(server)]
+
+        def kill() -> None:
+            workers.pop(0).kill()
+            workers.append(_worker(server))
+
+        storm(senders, tally, rounds or tally.share(0.25), kill)
+        check(senders, tally)
+        for each in workers:
+            assert each.stop() == 0, each.err
+
+
+def _worker(server: Server) -> Running:
+    return Running("worker", folder=server.folder, environment=server.environment)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[postgres.Cluster]:
+    """Return a PostgreSQL that may be killed."""
+    programs = postgres.binaries()
+    if programs is None:
+        pytest.skip(postgres.MISSING)
+    with postgres.cluster(programs) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def mortal_url(cluster: postgres.Cluster) -> Iterator[str]:
+    """Return the address of a database on it."""
+    with new_postgresql(cluster.url) as url:
+        migrate(url)
+        yield url
+
+
+def a_session(cluster: postgres.Cluster, state: str = "active") -> int | None:
+    """Return the process of a session of the service, if possible one in that state."""
+    address = make_url(cluster.url).set(drivername="postgresql").render_as_string()
+    try:
+        own = psycopg.connect(address, autocommit=True)
+    except psycopg.OperationalError:  # it recovers
+        return None
+    with closing(own) as conn:
+        row = conn.execute(
+            "SELECT pid FROM pg_stat_activity WHERE application_name = 'ett'"
+            " ORDER BY state <> %s, xact_start LIMIT 1",
+            [state],
+        ).fetchone()
+    return None if row is None else int(row[0])
+
+
+@pytest.mark.parametrize(
+    ("how", "rounds"),
+    [
+        pytest.param("terminated", None, marks=pytest.mark.long, id="terminated-long"),
+        pytest.param("killed", None, marks=pytest.mark.long, id="killed-long"),
+        pytest.param("all killed", None, marks=pytest.mark.long, id="all killed-long"),
+    ],
+)
+def test_a_database_that_is_killed_loses_nothing_and_is_found_again(
+    cluster: postgres.Cluster,
+    mortal_url: str,
+    tmp_path: Path,
+    how: str,
+    rounds: int | None,
+    tally: Tally,
+) -> None:
+    share = {"terminated": 0.25, "killed": 0.2, "all killed": 0.1}[how]
+    with serving(mortal_url, tmp_path, **QUIET) as server:
+        senders = Senders(server)
+
+        def kill() -> None:
+            if how == "all killed":
+                cluster.kill()
+                cluster.start()
+            else:
+                session = wait_for(lambda: a_session(cluster))
+                number = signal.SIGTERM if how == "terminated" else signal.SIGKILL
+                postgres.signal_session(session, number)
+
+        storm(senders, tally, rounds or tally.share(share), kill)
+        check(senders, tally)
+        assert set(senders.statuses) <= {200, 503}
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("rounds", [1, LONG])
+def test_a_server_that_is_asked_to_end_finishes_what_it_has_begun(
+    database_url: str,
+    tmp_path: Path,
+    rounds: int | None,
+    tally: Tally,
+) -> None:
+    with serving(database_url, tmp_path, **QUIET) as server:
+        senders = Senders(server)
+        draw = tally.draw
+        with senders.sending():
+            for _ in range(rounds or tally.share(0.25)):
+                wait_for(senders.progressed())
+                time.sleep(draw.uniform(0, LONGEST_LIFE_S / 4))
+                server.stop()
+                server.start()
+                tally.add(others=1)
+        check(senders, tally)
+    verified(server)

@@ -1,0 +1,39 @@
+"""Requests that schemathesis draws from the description of the API: no failure, nothing unsaid."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.builders.servers.ett import serving_new
+from tests.builders.tally import Tally
+
+PROGRAM = Path(sys.prefix) / "schemathesis" / "bin" / "schemathesis"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not PROGRAM.exists(), reason="schemathesis is missing: make faults")
+def test_no_drawn_request_is_answered_as_nobody_described(tmp_path: Path, tally: Tally) -> None:
+    options = {
+        # What a text means, such as a scenario or an instant that is past, is no part of a schema.
+        "--exclude-checks": "positive_data_acceptance",
+        "--exclude-path": "/v1/traces",  # protobuf is drawn in tests/api/test_fuzz.py
+        "--generation-allow-x00": "true",
+        "--max-time": str(tally.share(0.6)),
+        "--seed": str(tally.seed),
+    }
+    with serving_new(tmp_path, ETT_DETECTION='{"enabled": false}') as server:
+        done = subprocess.run(
+            [
+                PROGRAM, "run", f"{server.url}/openapi.json",
+                "--header", f"Authorization: Bearer {server.key}",
+                *(word for option in options.items() for word in option),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        assert server.get("/v1/jobs") is not None
+    assert done.returncode == 0, done.stdout[-8000:]
