@@ -15,9 +15,9 @@ from benchmarks.detectors.fleets.fleet import SimulatedFleet, simulate
 from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import Scenario
 from ett_service.core.regressions.finding import Metric
-from ett_service.detection.models.registry import METRICS
+from ett_service.detection.observed.sample import Floats
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.sample import Floats
+from ett_service.detection.scan import Models
 from ett_service.detection.window import Window, groups
 
 STARTS = (3, 6, 13)  #: days since the start, of the scores that are taken
@@ -74,8 +74,7 @@ def _scores(fleet: SimulatedFleet) -> Iterator[tuple[ScoreClass, Floats]]:
     for day in range(DAYS - 1, options.baseline_days, -_DAYS_APART):
         sample = fleet.sample(day)
         window, of_cohorts = Window.of(sample, options), groups(sample.cohorts)
-        for subject in sample.subjects:
-            model = METRICS[subject.metric].model(subject, window, of_cohorts, memory)
+        for subject, model in Models.of(window, of_cohorts, memory).by_subject.items():
             starts, values = model.starts(options), model.num_values()[1]
             for group in np.flatnonzero(of_cohorts.single):
                 a_day = values[group] / max(window.baseline, 1)

@@ -49,6 +49,9 @@ def _cells() -> Iterator[BenchCell]:
     yield BenchCell(Scenario(ScenarioKind.IMPROVEMENT, 60, 1 / 1.6))
     yield BenchCell(Scenario(ScenarioKind.HANG, 60))
     yield BenchCell(Scenario(ScenarioKind.FAILURES, 60, 3.0))
+    for rate in _RATES:
+        yield BenchCell(Scenario(ScenarioKind.RAMP, rate, 1.02), families=(OURS,))
+        yield BenchCell(Scenario(ScenarioKind.SECOND, rate, 1.6), families=(OURS,))
     yield from _cells_of_steps()
     yield from _cells_of_shapes()
     for cause in (*CAUSES, NO_CAUSE):

@@ -63,7 +63,7 @@ KNOWN_STAGES: dict[Phase, tuple[str, ...]] = {
         "cache_load",
     ),
     Phase.CHECKPOINT_BLOCKING: ("staging", "save"),
-    Phase.SHUTDOWN: ("final_checkpoint", "model_publish", "teardown"),
+    Phase.SHUTDOWN: ("final_checkpoint", "model_publish", "teardown", "process_exit"),
 }
 """Named parts of a phase (L3). Users may send others."""
 

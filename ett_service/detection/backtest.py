@@ -15,10 +15,10 @@ from ett_service.core.regressions.state import (
     advance,
     transition,
 )
-from ett_service.detection.inputs import observe
+from ett_service.detection.observed.inputs import observe
+from ett_service.detection.observed.sample import Observed
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult, attributed, days_to_read, memory_of, search
-from ett_service.detection.sample import Observed
 
 _NO_MEMORY = Memory()
 _BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})

@@ -4,18 +4,25 @@ The level of a group on a day is its rows' own noise and the conditions of the d
 are taken for an autoregressive process of the first order (Box and Jenkins 1970): neighbouring
 days have a covariance, which decays with their distance. So days in a row say less than as many
 that are independent, and the less the longer they are.
+
+Six weeks of one subject say little of that. How like its neighbours a day is, is therefore
+estimated of all subjects together, and a subject's own estimate counts as far as they differ
+(DerSimonian and Laird 1986).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from ett_service.detection.sample import Flags, Floats
+from ett_service.detection.observed.sample import Flags, Floats
 
 _MOST_DECAY, _USUAL_DECAY = 0.85, 0.6
 _PRIOR_DECAY = 0.3  #: of a standard error: how much the usual decay counts
 _MOST_LAG = 14  #: days over which conditions are followed
+_LAGS = 3  #: of which covariances are estimated
+_KINDS = (True, False)  #: of groups: whether they are one cohort
 _ROUNDS = 3
 _PRIOR_SERIES = 2.0  #: the pooled covariance counts as this many series of mean information
 _TINY = 1e-12
@@ -49,37 +56,111 @@ class DayMemory(NamedTuple):
         return total
 
 
-def day_memory(level: Floats, precision: Floats, single: Flags) -> DayMemory:
+class Evidence(NamedTuple):
+    """How like their neighbours the days of one subject are; kinds of groups by lags from 1."""
+
+    correlation: Floats
+    pairs: Floats  #: of days; one over the variance of each correlation
+
+
+class UsualMemory(NamedTuple):
+    """The same of all subjects together."""
+
+    correlation: Floats
+    between: Floats  #: by kind, the variance from one subject to the next
+
+
+def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
+    """Pool the evidence of several subjects; None without any."""
+    of_subjects = list(evidence)
+    if not of_subjects:
+        return None
+    correlation, pairs = (np.stack(part) for part in zip(*of_subjects, strict=True))
+    whole = np.maximum(pairs.sum(axis=0), _TINY)
+    mean = (correlation * pairs).sum(axis=0) / whole
+    spread = (pairs * (correlation - mean) ** 2).sum(axis=0) - (len(of_subjects) - 1)
+    between = np.maximum(spread, 0.0) / np.maximum(whole - (pairs**2).sum(axis=0) / whole, _TINY)
+    return UsualMemory(mean, between[:, 0])
+
+
+class Remembered(NamedTuple):
+    """The memory of groups, and what it says of other subjects."""
+
+    memory: DayMemory
+    evidence: Evidence
+
+
+def day_memory(
+    level: Floats, precision: Floats, single: Flags, usual: UsualMemory | None = None
+) -> Remembered:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
     The covariance of a series is shrunk to that of all series of its kind, and no less: too small
     a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of
-    what days share away, which is given back.
+    what days share away, which is given back. What is *usual* counts beside a subject's own.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
+    evidence = Evidence(*np.zeros((2, len(_KINDS), _LAGS)))
     if level.shape[1] < 2 * _MOST_LAG:
-        return memory
+        return Remembered(memory, evidence)
     moments = _Moments.of(level, precision)
     for _ in range(_ROUNDS):
         lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
         covariance, decay = np.zeros((2, len(level)))
-        for kind in (single, ~single):
+        for place, wanted in enumerate(_KINDS):
+            kind = single == wanted
             if kind.any():
-                own, of_kind = moments.fitted(lost, kind)
-                covariance, decay = (
-                    np.where(kind, own, covariance),
-                    np.where(kind, of_kind, decay),
-                )
+                of_kind = moments.of_kind(lost, kind)
+                evidence.correlation[place], evidence.pairs[place] = of_kind.evidence
+                common = of_kind.beside(usual, place)
+                covariance = np.where(kind, moments.shrunk(lost, kind, common), covariance)
+                decay = np.where(kind, of_kind.decay(common), decay)
         memory = DayMemory(covariance, decay)
-    return memory
+    return Remembered(memory, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _KindMoments:
+    """The covariance that all series of a kind share, by lag."""
+
+    covariance: Floats
+    sure: Floats  #: information in each
+    pairs: Floats
+
+    @property
+    def _unit(self) -> Floats:
+        """What makes a covariance a correlation."""
+        return np.sqrt(self.sure / np.maximum(self.pairs, 1.0))
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.covariance * self._unit, self.pairs)
+
+    def beside(self, usual: UsualMemory | None, place: int) -> Floats:
+        """Return the covariances shrunk to what is usual, by how much subjects differ."""
+        if usual is None:
+            return self.covariance
+        error = 1 / np.maximum(self.pairs[0], 1.0)
+        own = usual.between[place] / (usual.between[place] + error)
+        expected = usual.correlation[place] / np.maximum(self._unit, _TINY)
+        return np.asarray(own * self.covariance + (1 - own) * expected)
+
+    def decay(self, covariance: Floats) -> float:
+        """Return the factor on the covariance for each further day."""
+        second, third = np.maximum(covariance[1:], 0.0)
+        prior = _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), _TINY))
+        near = max(float(covariance[0]) + second, 0.0)
+        decay = (max(float(covariance[1]) + third, 0.0) + _USUAL_DECAY * prior) / (near + prior)
+        return min(float(decay), _MOST_DECAY)
 
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
     """Products of levels some days apart, weighed by their precision."""
 
-    products: tuple[Floats, ...]  #: mean product of each series, by lag from 1
-    sure: tuple[Floats, ...]  #: information in each
+    products: Floats  #: mean product of each series; lags from 1 by series
+    sure: Floats  #: information in each
+    pairs: Floats  #: of days with values
     weights: Floats  #: of each day in the mean of its series
     of_mean: Floats  #: variance of that mean, were days independent
 
@@ -88,25 +169,24 @@ class _Moments:
         whole = np.maximum(precision.sum(axis=1), _TINY)
         weights = precision / whole[:, None]
         scaled = precision * (level - (weights * level).sum(axis=1)[:, None])
-        products, sure = [], []
-        for lag in (1, 2, 3):
+        products, sure, pairs = np.zeros((3, _LAGS, len(level)))
+        for place, lag in enumerate(range(1, _LAGS + 1)):
             information = (precision[:, lag:] * precision[:, :-lag]).sum(axis=1)
             product = (scaled[:, lag:] * scaled[:, :-lag]).sum(axis=1)
-            products.append(product / np.maximum(information, _TINY))
-            sure.append(information)
-        return cls(tuple(products), tuple(sure), weights, 1 / whole)
+            products[place] = product / np.maximum(information, _TINY)
+            sure[place] = information
+            pairs[place] = ((precision[:, lag:] > 0) & (precision[:, :-lag] > 0)).sum(axis=1)
+        return cls(products, sure, pairs, weights, 1 / whole)
 
-    def fitted(self, lost: Floats, kind: Flags) -> tuple[Floats, float]:
-        """Return the covariance of neighbours by series, and the decay that the *kind* shares."""
-        by_lag = [product + lost for product in self.products]
-        sure = [information * kind for information in self.sure]
-        first, second, third = (
-            float((product * weight).sum()) / max(float(weight.sum()), _TINY)
-            for product, weight in zip(by_lag, sure, strict=True)
-        )
-        prior = _PRIOR_DECAY / np.sqrt(max(float(sure[0].sum()), _TINY))
-        near = max(first + max(second, 0.0), 0.0)
-        decay = (max(second + max(third, 0.0), 0.0) + _USUAL_DECAY * prior) / (near + prior)
-        shared = _PRIOR_SERIES * sure[0].sum() / max(int(kind.sum()), 1)
-        own = (by_lag[0] * sure[0] + first * shared) / np.maximum(sure[0] + shared, _TINY)
-        return np.maximum(own, max(first, 0.0)), min(decay, _MOST_DECAY)
+    def of_kind(self, lost: Floats, kind: Flags) -> _KindMoments:
+        """Sum the series of a kind up; *lost* is what fitting their means took."""
+        sure = (self.sure * kind).sum(axis=1)
+        total = ((self.products + lost) * self.sure * kind).sum(axis=1)
+        return _KindMoments(total / np.maximum(sure, _TINY), sure, (self.pairs * kind).sum(axis=1))
+
+    def shrunk(self, lost: Floats, kind: Flags, common: Floats) -> Floats:
+        """Return the covariance of neighbours by series, shrunk to the *common* one."""
+        sure, first = self.sure[0] * kind, float(common[0])
+        shared = _PRIOR_SERIES * sure.sum() / max(int(kind.sum()), 1)
+        own = ((self.products[0] + lost) * sure + first * shared) / np.maximum(sure + shared, _TINY)
+        return np.asarray(np.maximum(own, max(first, 0.0)))

@@ -19,8 +19,8 @@ from ett_service.detection.models.form import Form
 from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import SeriesModel, medians
+from ett_service.detection.observed.sample import ETT, Sample, SmallInts
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.sample import ETT, Sample, SmallInts
 from ett_service.detection.selection import BETTER, WORSE, Scores
 from ett_service.detection.verdict import at_least
 from ett_service.detection.window import Groups, Window

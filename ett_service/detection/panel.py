@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.day_memory import DayMemory, day_memory
-from ett_service.detection.sample import Flags, Floats, Ints
+from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory
+from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.window import WEEK_DAYS, Groups
 
 _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
@@ -60,6 +60,7 @@ class Panel:
     freedom: Floats  #: by group, degrees of freedom of its variance
     memory: DayMemory
     third: Floats  #: by group, third moment of one row
+    evidence: Evidence  #: of the memory of days
 
     def of(self, group: int) -> "Panel":
         """Return the series of one group alone."""
@@ -73,6 +74,7 @@ class Panel:
             self.freedom[rows],
             DayMemory(self.memory.covariance[rows], self.memory.decay[rows]),
             self.third[rows],
+            self.evidence,
         )
 
     def error(self, late: Flags, early: Flags) -> Floats:
@@ -100,8 +102,11 @@ def centred(cells: Cells) -> Cells:
     )
 
 
-def panel(cells: Cells, groups: Groups) -> Panel:
-    """Pool *cells* by group, and take off the background."""
+def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Panel:
+    """Pool *cells* by group, and take off the background.
+
+    The *usual* memory of days is that of other subjects.
+    """
     pooled = cells.weight * _baseline_share(cells)[:, None]
     own = _Pooled.of(groups.members, pooled, cells)
     everywhere = _Pooled.of(np.ones((1, len(pooled))), pooled, cells)
@@ -114,12 +119,12 @@ def panel(cells: Cells, groups: Groups) -> Panel:
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     effective = groups.members @ cells.effective
-    memory = day_memory(level[:, early], precision[:, early], single)
+    memory, evidence = day_memory(level[:, early], precision[:, early], single, usual)
     freedom = np.maximum(freedom * memory.independence(precision[:, early]), _LEAST_FREEDOM)
     rows = groups.members @ cells.weight.sum(axis=1)
     of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
     third = cells.skewness * of_row**1.5
-    return Panel(level, precision, background, count, effective, freedom, memory, third)
+    return Panel(level, precision, background, count, effective, freedom, memory, third, evidence)
 
 
 @dataclass(frozen=True, slots=True)

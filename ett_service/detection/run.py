@@ -24,10 +24,10 @@ from ett_service.core.regressions.finding import (
 from ett_service.core.regressions.state import LASTING, FindingState
 from ett_service.core.words import Category
 from ett_service.detection.attribution.attribute import attribute
-from ett_service.detection.inputs import observe
 from ett_service.detection.models.series_model import medians
+from ett_service.detection.observed.inputs import observe
+from ett_service.detection.observed.sample import AttemptValues, Flags, Floats, Observed
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
-from ett_service.detection.sample import AttemptValues, Flags, Floats, Observed
 from ett_service.detection.scan import scan
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy
@@ -254,11 +254,18 @@ def _level(
     if subject.metric is Metric.FAILURES_PER_GPU_HOUR:
         return _failure_rate(subject, observed, inside, span)
     values = observed.durations[subject]
+    if subject.metric is Metric.CACHE_MISS_RATIO:
+        return _miss_ratio(values, inside[observed.attempts.cohort[values.attempt]], span)
     log = np.log(values.us) - _of_setting(subject, values)
     chosen = inside[observed.attempts.cohort[values.attempt]]
     chosen &= (values.known_us >= span[0]) & (values.known_us < span[1])
     log = log[chosen][-latest:]
     return float(np.median(log)) if len(log) >= _FEWEST_VALUES else None
+
+
+def _miss_ratio(values: AttemptValues, inside: Flags, span: tuple[int, int]) -> float | None:
+    missed = values.us[inside & (values.known_us >= span[0]) & (values.known_us < span[1])]
+    return float(np.mean(missed)) if len(missed) >= _FEWEST_VALUES else None
 
 
 def _of_setting(subject: Subject, values: AttemptValues) -> Floats:

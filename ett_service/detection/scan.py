@@ -1,19 +1,26 @@
 """The scan: every subject, every cohort and every day of onset."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.mix import mix_changes
 from ett_service.detection.models.durations import DurationModel
 from ett_service.detection.models.registry import METRICS
-from ett_service.detection.models.series_model import Z_80, Change, SeriesModel
+from ett_service.detection.models.series_model import (
+    Z_80,
+    Change,
+    LevelModel,
+    SeriesModel,
+)
+from ett_service.detection.observed.sample import Floats, Ints, Sample
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
+from ett_service.detection.outages import beside_outages
 from ett_service.detection.panel import Starts, chance
-from ett_service.detection.sample import Floats, Ints, Sample
 from ett_service.detection.selection import (
     BETTER,
     WORSE,
@@ -47,15 +54,17 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     window = Window.of(sample, options)
     if not window.baseline or not sample.cohorts:
         return Scan((), (), 0)
-    models = _Models(window, groups(sample.cohorts), memory)
+    models = Models.of(window, groups(sample.cohorts), memory)
     scores = [Scores.of(model, options) for model in models.without_open()]
     series = sum(int(of_model.tested.sum()) for of_model in scores)
     limits = thresholds(scores, options.q)
-    changes = [
-        candidate
-        for of_model, threshold in zip(scores, limits, strict=True)
-        for candidate in candidates(of_model, threshold, options)
-    ]
+    changes = beside_outages(
+        [
+            candidate
+            for of_model, threshold in zip(scores, limits, strict=True)
+            for candidate in candidates(of_model, threshold, options)
+        ]
+    )
     findings = without_explained(
         (
             finding
@@ -76,37 +85,46 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
 
 
 @dataclass(frozen=True)
-class _Models:
-    """The models of a window's subjects, made once each is asked for."""
+class Models:
+    """The models of a window's subjects; those of durations share what they say of days."""
 
     window: Window
     groups: Groups
     memory: Memory
-    _made: dict[Subject, SeriesModel] = field(default_factory=dict)
+    by_subject: Mapping[Subject, SeriesModel]
 
-    def of(self, subject: Subject) -> SeriesModel:
-        """Return the model of a subject."""
-        if subject not in self._made:
-            make = METRICS[subject.metric].model
-            self._made[subject] = make(subject, self.window, self.groups, self.memory)
-        return self._made[subject]
+    @classmethod
+    def of(cls, window: Window, groups: Groups, memory: Memory) -> "Models":
+        """Make the model of each subject."""
+        by_subject, evidence = dict[Subject, SeriesModel](), []
+        for subject in window.sample.subjects:
+            model = METRICS[subject.metric].model(subject, window, groups, memory)
+            if isinstance(model, DurationModel) and not METRICS[subject.metric].in_bursts:
+                evidence.append(model.panel.evidence)
+                model = replace(model)  # without that panel
+            by_subject[subject] = model
+        usual = usual_memory(evidence)
+        remembering = {
+            subject: remembering_days(model, usual) for subject, model in by_subject.items()
+        }
+        return cls(window, groups, memory, remembering)
 
     def phases(self) -> Iterator[SeriesModel]:
         """Yield the models of all phases."""
         for subject in self.window.sample.subjects:
             if subject.metric is Metric.PHASE_SECONDS:
-                yield self.of(subject)
+                yield self.by_subject[subject]
 
     def exchanging_with(self, candidate: Candidate) -> Iterator[SeriesModel]:
         """Yield the models that time of the candidate's subject may have moved to or from."""
         for subject in self.window.sample.subjects:
             if can_exchange_time(subject, candidate.model.subject):
-                yield self.of(subject)
+                yield self.by_subject[subject]
 
     def without_open(self) -> Iterator[SeriesModel]:
         """Yield each model without the open findings, so that no other cohort shows them."""
         for subject in self.window.sample.subjects:
-            model = self.of(subject)
+            model = self.by_subject[subject]
             yield self._without_open(model)
             if isinstance(model, DurationModel) and model.modes is not None:
                 yield self._without_open(model.modes)
@@ -122,7 +140,7 @@ class _Models:
 
 
 def _findings(
-    changes: Sequence[Candidate], models: _Models, series: int, options: Options
+    changes: Sequence[Candidate], models: Models, series: int, options: Options
 ) -> Iterator[Finding]:
     for of_kind in _by_kind(changes):
         chances = adjusted([candidate.weighted for candidate in of_kind], series)
@@ -155,6 +173,16 @@ def _by_kind(changes: Iterable[Candidate]) -> Iterator[list[Candidate]]:
     yield from by_kind.values()
 
 
+def remembering_days(model: SeriesModel, usual: UsualMemory | None) -> SeriesModel:
+    """Return a model that takes its days for as alike as is usual, unless they come in bursts."""
+    if METRICS[model.subject.metric].in_bursts:
+        return model
+    if isinstance(model, DurationModel):
+        modes = model.modes and replace(model.modes, usual=usual)
+        return replace(model, usual=usual, modes=modes)
+    return replace(model, usual=usual) if isinstance(model, LevelModel) else model
+
+
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """An open series since its onset, or in its latest days alone."""
@@ -163,7 +191,7 @@ class _Comparison:
     score: float
 
 
-def followed(models: _Models, options: Options) -> Iterator[Finding]:
+def followed(models: Models, options: Options) -> Iterator[Finding]:
     """Yield what is left of each open series that has enough values."""
     subjects = set(models.window.sample.subjects)
     for series, frozen in sorted(models.memory.open.items()):

@@ -8,14 +8,15 @@ from scipy.special import ndtr
 
 from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import SeriesModel
+from ett_service.detection.observed.sample import Flags, Floats
 from ett_service.detection.options import Options
 from ett_service.detection.panel import Peaks, Starts, peaks
-from ett_service.detection.sample import Flags, Floats
 
 WORSE, BETTER = 1, -1
 
 FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
 OUTLIVES = 2.0  #: score that a change must keep without any one day
+OUTLIVES_BURSTS = 3.0  #: the same of a metric in bursts, without any of its bursts
 FALLEN = 2.3  #: score at which the latest days have fallen back
 BURST_DAYS = 3
 """Days in a row that a change of a metric in bursts must survive the loss of."""
@@ -147,6 +148,7 @@ class Persistence:
     fallen: float  #: largest score of latest days that fell far under those before them
     start: int  #: days of the window
     stop: int
+    outlives: float = OUTLIVES  #: what ``without_one`` must reach for a finding
 
     @property
     def lasts(self) -> bool:
@@ -161,7 +163,8 @@ def persistence(model: SeriesModel, group: int, start: int, sign: int) -> Persis
     late = days >= start
     seen = np.flatnonzero(late & (count > 0))
     whole = sign * model.contrast(group, late, ~late).effect
-    span = BURST_DAYS if METRICS[model.subject.metric].in_bursts else 1
+    in_bursts = METRICS[model.subject.metric].in_bursts
+    span, outlives = (BURST_DAYS, OUTLIVES_BURSTS) if in_bursts else (1, OUTLIVES)
     without = [
         _without(model, group, sign, late, (days >= day) & (days < day + span), whole)
         for day in seen
@@ -170,11 +173,11 @@ def persistence(model: SeriesModel, group: int, start: int, sign: int) -> Persis
     least, fallen = min(without, default=0.0), max(falls, default=0.0)
     if fallen >= FALLEN:
         stop = int(seen[1:][int(np.argmax(falls))])
-        return Persistence(least, fallen, start, stop)
+        return Persistence(least, fallen, start, stop, outlives)
     if least < OUTLIVES and len(seen):
         day = int(seen[int(np.argmin(without))])
-        return Persistence(least, fallen, day, min(day + span, len(count)))
-    return Persistence(least, fallen, start, len(count))
+        return Persistence(least, fallen, day, min(day + span, len(count)), outlives)
+    return Persistence(least, fallen, start, len(count), outlives)
 
 
 def _without(

@@ -12,7 +12,6 @@ from ett_service.detection.selection import (
     BETTER,
     FALLEN,
     FEWEST_DAYS,
-    OUTLIVES,
     WORSE,
     Candidate,
 )
@@ -103,7 +102,7 @@ def _gates(
         Gate("q", context.q, options.q, context.q <= options.q),
         at_least("effect", factor, options.effect_floor),
         Gate("impact", part, options.impact_floor, part is None or part >= options.impact_floor),
-        at_least("without_any_day", lasting.without_one, OUTLIVES),
+        at_least("without_any_day", lasting.without_one, lasting.outlives),
         Gate("still_there", lasting.fallen, FALLEN, lasting.fallen < FALLEN),
     )
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Sample
 from ett_service.detection.options import Memory, Options
-from ett_service.detection.sample import Durations, Flags, Floats, Ints, Sample
 
 WEEK_DAYS = 7
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject, Verdict
+from ett_service.detection.observed.sample import Durations, Sample
 from ett_service.detection.options import Memory, Options, Scan
-from ett_service.detection.sample import Durations, Sample
 from ett_service.detection.scan import scan
 
 DAYS = 56

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.day_memory import DayMemory, day_memory
+from ett_service.detection.day_memory import DayMemory, day_memory, usual_memory
 
 SERIES, DAYS, NOISE = 60, 42, 0.5
 
@@ -17,7 +17,7 @@ def _levels(memory: float, seed: int = 1) -> np.typing.NDArray[np.float64]:
 
 def _memory(level: np.typing.NDArray[np.float64]) -> DayMemory:
     precision = np.full_like(level, 1 / (1 + NOISE**2))
-    return day_memory(level, precision, np.ones(SERIES, dtype=np.bool_))
+    return day_memory(level, precision, np.ones(len(level), dtype=np.bool_)).memory
 
 
 def test_days_that_are_like_the_day_before_have_a_memory() -> None:
@@ -41,3 +41,32 @@ def test_the_variance_of_a_mean_of_days_is_that_of_its_draws() -> None:
 
 def test_a_short_series_has_no_memory() -> None:
     assert not _memory(_levels(0.6)[:, :20]).covariance.any()
+
+
+def _few(memory: float, seed: int) -> np.typing.NDArray[np.float64]:
+    return _levels(memory, seed)[:4]
+
+
+@pytest.mark.parametrize(("memory", "part"), [(0.0, 0.5), (0.6, 0.85)])
+def test_few_series_remember_as_other_subjects_do(memory: float, part: float) -> None:
+    precision, single = np.full((4, DAYS), 1 / (1 + NOISE**2)), np.ones(4, dtype=np.bool_)
+    levels = [_few(memory, seed) for seed in range(30)]
+    alone = [day_memory(level, precision, single) for level in levels]
+    usual = usual_memory(each.evidence for each in alone)
+    together = [day_memory(level, precision, single, usual) for level in levels]
+
+    spreads = [
+        np.std([each.memory.covariance.mean() for each in part]) for part in (alone, together)
+    ]
+    assert spreads[1] < spreads[0] * part
+    mean = np.mean([each.memory.covariance.mean() for each in together])
+    assert mean == pytest.approx(memory, abs=0.12)
+
+
+def test_a_subject_whose_days_hang_together_stands_apart_from_many_whose_do_not() -> None:
+    precision, single = np.full((SERIES, DAYS), 1 / (1 + NOISE**2)), np.ones(SERIES, dtype=np.bool_)
+    levels = [*(_levels(0.0, seed) for seed in range(9)), _levels(0.6, 9)]
+    usual = usual_memory(day_memory(level, precision, single).evidence for level in levels)
+
+    *_, last = (day_memory(level, precision, single, usual).memory for level in levels)
+    assert last.covariance.mean() > 0.45

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ett_service.core.regressions.finding import Finding, Verdict
-from ett_service.detection.sample import Durations, Sample
+from ett_service.detection.observed.sample import Durations, Sample
 from tests.detection.samples import PHASES, Seconds, fleet, sample, scan_of
 
 Days = np.typing.NDArray[np.int32]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.day_memory import DayMemory
+from ett_service.detection.day_memory import DayMemory, Evidence
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -27,6 +27,7 @@ def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
         np.full(len(level), 1e6),
         none,
         np.zeros(len(level)),
+        Evidence(*np.zeros((2, 2, 3))),
     )
 
 

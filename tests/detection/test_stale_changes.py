@@ -8,8 +8,8 @@ import pytest
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Subject
 from ett_service.core.words import Category
+from ett_service.detection.observed.sample import AttemptValues, Floats, Observed
 from ett_service.detection.run import is_stale
-from ett_service.detection.sample import AttemptValues, Floats, Observed
 from tests.builders.regressions.findings import finding, side
 from tests.detection.observations import TO_US, observed_project
 

@@ -25,7 +25,7 @@ from benchmarks.detectors.fleets.scenario import (
 from benchmarks.detectors.fleets.submissions import calendar, submit
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Subject
-from ett_service.detection.sample import Floats, Rates, Sample, Shares
+from ett_service.detection.observed.sample import Floats, Rates, Sample, Shares
 
 
 class SimulatedFleet:
@@ -81,6 +81,9 @@ def planned_truth(seed: int, scenario: Scenario) -> Truth:
         phases = (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
     if scenario.kind is ScenarioKind.STEPS:
         phases = (parameters.STEPS,)
+    derived = _derived(planting)
+    if scenario.kind is ScenarioKind.HITS and scenario.shape.modes_are_known:
+        phases, derived = tuple(map(parameters.MISSES.__getitem__, phases)), (*phases, *derived)
     cohorts = scenario.shape.plan.cohorts
     return Truth(
         scenario,
@@ -89,7 +92,7 @@ def planned_truth(seed: int, scenario: Scenario) -> Truth:
         planting.to_day if planting.to_day < DAYS else None,
         tuple(cohorts[index] for index in planting.cohorts),
         () if scenario.kind in {ScenarioKind.HANG, ScenarioKind.MIX} else phases,
-        _derived(planting),
+        derived,
         earlier=tuple(cohorts[index] for index in planting.earlier),
     )
 

@@ -10,7 +10,15 @@ from benchmarks.detectors.fleets.attempts import DAY_S, HUNG_S, AttemptOutcome, 
 from benchmarks.detectors.fleets.parameters import DAYS
 from ett_service.core.regressions.finding import Subject
 from ett_service.core.words import Category
-from ett_service.detection.sample import Durations, Flags, Floats, Ints, Rates, Shares, SmallInts
+from ett_service.detection.observed.sample import (
+    Durations,
+    Flags,
+    Floats,
+    Ints,
+    Rates,
+    Shares,
+    SmallInts,
+)
 
 _NO_PHASE = len(parameters.PHASES)
 _START_CATEGORIES = (
@@ -66,7 +74,20 @@ def durations(
     by_subject[parameters.PHASES[parameters.SAVING].subject] = _saves(
         attempts, begun, state[:, parameters.SAVING]
     )
+    if modes_are_known:
+        by_subject |= {
+            parameters.MISSES[phase.subject]: _misses(by_subject[phase.subject])
+            for phase in parameters.PHASES
+        }
     return by_subject
+
+
+def _misses(values: SubjectDurations) -> SubjectDurations:
+    """Return which values missed their cache, as their strata tell."""
+    rows = values.durations
+    missed = rows.stratum % 2
+    rows = replace(rows, us=missed.astype(np.int64), stratum=rows.stratum // 2)
+    return replace(values, durations=rows)
 
 
 def _saves(attempts: SimulatedAttempts, begun: Flags, state: Ints) -> SubjectDurations:

@@ -61,6 +61,12 @@ PHASES: Final = (
 )
 """In the order of an attempt's life. A save blocks for the 15 s of the ETT% write-up's example."""
 
+MISSES: Final = {
+    phase.subject: Subject(Metric.CACHE_MISS_RATIO, phase.subject.phase or phase.subject.metric)
+    for phase in PHASES
+}
+"""The misses of each phase's cache, where its state is known."""
+
 START_PHASES: Final = 4  #: the first of ``PHASES`` add up to the time to start
 SCHEDULING: Final = 0  #: this and the next four are indices of ``PHASES``
 LAUNCHER: Final = 2

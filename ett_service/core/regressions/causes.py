@@ -27,6 +27,7 @@ NEAR_US = 5 * DAY_US
 """Changes with one cause are found to begin within this time."""
 
 PRECEDENCE = (
+    Metric.CACHE_MISS_RATIO,
     Metric.PHASE_SECONDS,
     Metric.CHECKPOINT_BLOCKING_SECONDS,
     Metric.STEP_SECONDS,
@@ -39,7 +40,7 @@ PRECEDENCE = (
 )
 """Metrics whose changes may explain others come first."""
 
-_STARTS = frozenset({Metric.PHASE_SECONDS, Metric.STAGE_SECONDS})
+_STARTS = frozenset({Metric.CACHE_MISS_RATIO, Metric.PHASE_SECONDS, Metric.STAGE_SECONDS})
 
 
 def comparable(cohort: Cohort, other: Cohort) -> bool:
@@ -65,6 +66,7 @@ def begets(cause: Subject, effect: Subject) -> bool:
     """
     begins = cause.metric in _STARTS and cause.phase != Phase.SHUTDOWN.value
     return {
+        Metric.CACHE_MISS_RATIO: False,
         Metric.PHASE_SECONDS: False,
         Metric.UNSAVED_SECONDS: False,
         Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,

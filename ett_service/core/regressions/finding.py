@@ -21,6 +21,7 @@ class Metric(StrEnum):
     """What the detector observes: one value an attempt, job, recovery, checkpoint or day."""
 
     PHASE_SECONDS = auto()  #: of an attempt, once the phase is over
+    CACHE_MISS_RATIO = auto()  #: of the starts whose compile cache is known
     STAGE_SECONDS = auto()  #: of an attempt, inclusive
     TIME_TO_START_SECONDS = auto()
     TIME_TO_RECOVER_SECONDS = auto()
@@ -34,7 +35,7 @@ class Metric(StrEnum):
     def unit(self) -> Unit:
         """The unit of its values in answers."""
         match self:
-            case Metric.ETT_RATIO:
+            case Metric.ETT_RATIO | Metric.CACHE_MISS_RATIO:
                 return "ratio"
             case Metric.FAILURES_PER_GPU_HOUR:
                 return "failures_per_gpu_hour"
@@ -115,7 +116,7 @@ class Side:
     """Values before or after the onset; of rates ``median`` is the rate and ``p90`` is None.
 
     Of durations both are microseconds, of failures they are failures per GPU-hour, of ETT% the
-    ratio.
+    ratio, of misses of a cache their share.
     """
 
     n: int
@@ -152,7 +153,9 @@ class Finding:
 
     series: Series
     verdict: Verdict
-    ratio: float  #: after over before; of ETT% and where before is 0 see ``Side``
+    ratio: float
+    """After over before; of ETT% and where before is 0 see ``Side``. Of misses of a cache it is
+    that of the mean time of the phase, as far as it follows from them."""
     low: float  #: of its 95 % interval
     high: float
     p: float

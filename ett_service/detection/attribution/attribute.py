@@ -28,13 +28,18 @@ from ett_service.detection.attribution import location
 from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
-from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
+from ett_service.detection.observed.sample import Flags, Floats, Ints, Observed, SmallInts
 from ett_service.detection.window import logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
-from ett_service.storage.regressions.attempt_facts import AttemptFacts, AttemptKey, attempt_facts
+from ett_service.storage.regressions.attempt_facts import (
+    CACHE,
+    AttemptFacts,
+    AttemptKey,
+    attempt_facts,
+)
 
 _FIRST = (
-    "code_version", "image", "compile_cache", "data_source", "host", "cluster", "hardware",
+    "code_version", "image", CACHE, "data_source", "host", "cluster", "hardware",
 )  # fmt: skip
 _LAST = ("team", "model", "start")
 DIMENSIONS = (
@@ -159,6 +164,8 @@ def _of_durations(
         return _Evidence()
     keys, columns, started_us = _facts(conn, project_id, observed, rows.attempt)
     subject = finding.series.subject
+    if subject.metric is Metric.CACHE_MISS_RATIO:
+        del columns[CACHE]  # that it was missed is what changed
     log_us, strata = _logarithms(subject, rows.us), _ints(rows.stratum)
     suspects = suspects_of(
         columns,

@@ -12,7 +12,7 @@ from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, Category
-from ett_service.detection.sample import (
+from ett_service.detection.observed.sample import (
     AttemptValues,
     Flags,
     Floats,
@@ -71,16 +71,23 @@ class Affected:
 
 
 def durations(observed: Observed, subject: Subject, windows: Windows) -> Affected:
-    """Return the subject's durations of all cohorts that became known in the windows."""
+    """Return the subject's durations of all cohorts that became known in the windows.
+
+    Of misses of a cache they are those of the phase.
+    """
     values = observed.durations.get(subject, _NO_VALUES)
     before, after = values.between(*windows.before), values.between(*windows.after)
     return Affected(
-        np.concatenate([before.us, after.us]),
+        np.concatenate([_lengths(subject, before), _lengths(subject, after)]),
         np.concatenate([before.known_us, after.known_us]),
         np.concatenate([before.attempt, after.attempt]),
         np.concatenate([before.stratum, after.stratum]),
         np.repeat([False, True], [len(before.us), len(after.us)]),
     )
+
+
+def _lengths(subject: Subject, values: AttemptValues) -> Ints:
+    return values.spent_us if subject.metric is Metric.CACHE_MISS_RATIO else values.us
 
 
 def of_cohort(observed: Observed, rows: Affected, cohort: Cohort) -> Affected:

@@ -16,7 +16,7 @@ from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
-from ett_service.detection.sample import Completed, completed
+from ett_service.detection.observed.completed import Completed, completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
@@ -155,7 +155,7 @@ def values(
     """
     jobs = {
         name: job
-        for name, job in observations.jobs(conn, project_id, span, wanted.where)
+        for name, job in observations.jobs(conn, project_id, span, wanted.where, wanted.where)
         if wanted.may_hold(name, job)
     }
     attempts = [
@@ -193,7 +193,7 @@ def measured(
     span = (min(each.begins_us for each in sets), now_us)
     jobs = {
         name: job
-        for name, job in observations.jobs(conn, project_id, span)
+        for name, job in observations.jobs(conn, project_id, span, where=_where_any(sets))
         if any(each.may_hold(name, job) for each in sets)
     }
     attempts = [
@@ -214,6 +214,12 @@ def measured(
     _add_step_times(figures, in_sets, attempts, chosen)
     _add_ratios(figures, attempts, chosen, observations.waits(conn, project_id, span, jobs))
     return figures
+
+
+def _where_any(sets: Sequence[JobSet]) -> dict[str, frozenset[str]]:
+    """Return the values that an attempt of any of the sets has, of dimensions that all name."""
+    named = set.intersection(*(set(each.where) for each in sets))
+    return {name: frozenset().union(*(each.where[name] for each in sets)) for name in named}
 
 
 def _set_of(

@@ -20,9 +20,9 @@ from ett_service.detection.models.series_model import (
     interval,
     shift,
 )
+from ett_service.detection.observed.sample import Durations, Flags, Floats
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, centred
-from ett_service.detection.sample import Durations, Flags, Floats
 from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 
 _TINY = 1e-12
@@ -51,7 +51,7 @@ class DurationModel(LevelModel):
             precision = self.panel.precision[group] * (days < stop)
             low, high = interval(self.panel.level[group], precision, days >= start)
         ratio = float(np.exp(log_ratio))
-        cost_us = self._cost_us_per_week(late, stop - start, ratio)
+        cost_us = cost_us_per_week(self.rows, late, stop - start, ratio)
         held_us = self.window.held_us_per_week
         return Change(
             before=self._side(early, 0, start),
@@ -111,10 +111,11 @@ class DurationModel(LevelModel):
         span = self.window.at_us(start), self.window.at_us(end)
         return Side(len(us), days, float(median), float(p90), *span)
 
-    def _cost_us_per_week(self, rows: Flags, days: int, ratio: float) -> float:
-        """Return the accelerators' time that these rows took more than at the ratio of 1."""
-        held = float((self.rows.spent_us * accelerators(self.rows))[rows].sum())
-        return held * (1 - 1 / ratio) * WEEK_DAYS / days
+
+def cost_us_per_week(rows: Durations, chosen: Flags, days: int, ratio: float) -> float:
+    """Return the accelerators' time that *chosen* rows took more than at the ratio of 1."""
+    held = float((rows.spent_us * accelerators(rows))[chosen].sum())
+    return held * (1 - 1 / ratio) * WEEK_DAYS / days
 
 
 def duration_model(
@@ -137,7 +138,7 @@ def model_of(
 ) -> DurationModel:
     """Make the model of rows of the window, with their residuals."""
     shape = (len(residual.spread), window.days)
-    cells = _cells(rows, residual, window, shape[0])
+    cells = cells_of(rows, residual, window, shape[0])
     none = np.zeros(0, dtype=np.int32)
     rows = replace(rows, stratum=none, unit=none)  # many subjects are held at once
     log, spread = residual.log.astype(np.float32), residual.spread
@@ -154,7 +155,7 @@ def counted_rows(rows: Durations, window: Window, counted: Floats) -> Durations:
     return replace(chosen, day=window.place[chosen.day].astype(np.int32))
 
 
-def _cells(rows: Durations, residual: Residuals, window: Window, cohorts: int) -> Cells:
+def cells_of(rows: Durations, residual: Residuals, window: Window, cohorts: int) -> Cells:
     """Sum the rows by cohort and day."""
     shape = (cohorts, window.days)
     finite = np.flatnonzero(np.isfinite(residual.cut))

@@ -15,9 +15,9 @@ from scipy.special import betainc, ndtri
 
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.models.series_model import Change, Contrast
+from ett_service.detection.observed.sample import Flags, Floats, Ints, Rates
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
-from ett_service.detection.sample import Flags, Floats, Ints, Rates
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
 
 FEWEST_EVENTS = 5

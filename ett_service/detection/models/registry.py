@@ -8,6 +8,7 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.models.durations import duration_model
 from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.failures import rate_model
+from ett_service.detection.models.misses import miss_model
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.models.steps import step_model
 from ett_service.detection.options import Memory
@@ -27,6 +28,7 @@ class ObservedMetric:
 METRICS: Mapping[Metric, ObservedMetric] = MappingProxyType(
     {
         Metric.PHASE_SECONDS: ObservedMetric(duration_model),
+        Metric.CACHE_MISS_RATIO: ObservedMetric(miss_model),
         Metric.CHECKPOINT_BLOCKING_SECONDS: ObservedMetric(duration_model),
         Metric.STEP_SECONDS: ObservedMetric(step_model, floor=1 / 3),
         Metric.UNSAVED_SECONDS: ObservedMetric(duration_model, prior=0.15, in_bursts=True),

@@ -19,8 +19,8 @@ from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import (
     medians,
 )
+from ett_service.detection.observed.sample import Durations, Flags, Floats
 from ett_service.detection.ranks import MAD_TO_SIGMA
-from ett_service.detection.sample import Durations, Flags, Floats
 
 Places = NDArray[np.intp]
 
@@ -30,6 +30,7 @@ _PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
 _COHORT_PLACES, _STRATUM_PLACES, _PLACES_IN_COHORT = 1.0, 0.3, 0.1
 """Standard deviations of places in the logarithm, where there are modes."""
+_LEAST_SHARE = 0.02  #: that is expected of a cache's misses or hits
 _ZERO = 1e-4  #: what a duration of nothing counts as, in medians
 
 
@@ -92,19 +93,46 @@ def mode_residuals(
     slow = residual.log > residual.form.boundary * common
     if not residual.form.has_modes or not (slow & baseline).any():
         return None
+    apart = float(np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & known]))
+    shares = share_residuals(rows, cohorts, baseline, slow)
+    cut, cut_spread = shares.cut * apart, shares.cut_spread * apart
+    return replace(
+        residual, cut=cut, weight=shares.weight, cut_spread=cut_spread, skewness=shares.skewness
+    )
+
+
+def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Flags) -> Residuals:
+    """Compare how many rows are *counted* with those of the *baseline*; levels are shares."""
     cohort = rows.cohort.astype(np.intp)
     unit, size = _jobs(rows, baseline)
-    jobs = baseline * known / size[unit]
-    apart = float(np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & known]))
-    usual = float((slow * jobs).sum() / jobs.sum())
-    count = np.bincount(cohort, jobs, minlength=cohorts)
-    share = np.bincount(cohort, jobs * slow, minlength=cohorts) + _PRIOR_JOBS * usual
-    share = share / (count + _PRIOR_JOBS)
-    own = np.where(known, (slow - share[cohort]) * apart, np.nan)
-    weight = _weights(own, baseline & known, unit, size, own)
-    spread = np.where(np.isfinite(residual.spread), np.sqrt(share * (1 - share)) * apart, np.nan)
+    jobs = baseline / size[unit]
+    expected, fitted = _expected_share(counted, rows, cohorts, jobs)
+    own = np.where(np.bincount(cohort, jobs, cohorts)[cohort] > 0, counted - expected, np.nan)
+    variance = np.bincount(cohort, jobs * expected * (1 - expected), cohorts)
+    weighed = np.bincount(cohort, jobs, cohorts)
+    spread = np.sqrt(np.divide(variance, weighed, np.full(cohorts, np.nan), where=weighed > 0))
+    inflation = _inflation(cohort, jobs, fitted)
+    weight = _weights(own * inflation[cohort], baseline, unit, size, own)
+    form = Form.of(_known(own, spread, cohort, baseline))
     skewness = _skewness((own / spread[cohort])[baseline])
-    return replace(residual, cut=own, weight=weight, cut_spread=spread, skewness=skewness)
+    return Residuals(own, own, weight, spread, spread * inflation, skewness, form)
+
+
+def _expected_share(
+    counted: Flags, rows: Durations, cohorts: int, jobs: Floats
+) -> tuple[Floats, Floats]:
+    """Return the share that is expected of each row, and how many were fitted for each cohort."""
+    cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
+    strata = int(stratum.max(initial=0)) + 1
+    own = counted - float((counted * jobs).sum()) / max(float(jobs.sum()), 1.0)
+    both = (cohort * strata + stratum, cohorts * strata)
+    left, shrinkage = own, np.zeros(0)
+    for group, size in ((cohort, cohorts), (stratum, strata), both):
+        count, total = np.bincount(group, jobs, size), np.bincount(group, jobs * left, size)
+        left = left - (total / (count + _PRIOR_JOBS))[group]
+        shrinkage = count / (count + _PRIOR_JOBS)
+    expected = np.clip(counted - left, _LEAST_SHARE, 1 - _LEAST_SHARE)
+    return expected, 1 + shrinkage.reshape(cohorts, strata).sum(axis=1)
 
 
 def _skewness(standard: Floats) -> float:

@@ -1,6 +1,6 @@
 """The series model of a subject in all groups of cohorts, and the base of models of levels."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Protocol, Self
 
@@ -16,6 +16,8 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.detection.day_memory import UsualMemory
+from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.options import Options
 from ett_service.detection.panel import (
     Cells,
@@ -27,7 +29,6 @@ from ett_service.detection.panel import (
     panel,
     start_scores,
 )
-from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import Groups, Window
 
 Z_80 = 0.8416
@@ -159,11 +160,12 @@ class LevelModel:
     window: Window
     cells: Cells
     removed: Floats  #: what was taken off the levels, by cohort and day
+    usual: UsualMemory | None = field(default=None, kw_only=True)  #: of days, of other subjects
 
     @cached_property
     def panel(self) -> Panel:
         """The series of days of all groups."""
-        return panel(self.cells, self.groups)
+        return panel(self.cells, self.groups, self.usual)
 
     @property
     def days(self) -> int:
@@ -198,7 +200,7 @@ class LevelModel:
 
     def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start
-        alone = panel(self.cells, Groups(((),), members[None, :], (False,)))
+        alone = panel(self.cells, Groups(((),), members[None, :], (False,)), self.usual)
         return _contrast(alone, 0, late, ~late).score
 
     def rows_by_day(self, group: int) -> Ints:

@@ -21,8 +21,8 @@ from ett_service.detection.models.durations import (
 )
 from ett_service.detection.models.residuals import logarithms, residuals
 from ett_service.detection.models.series_model import medians
+from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints
 from ett_service.detection.options import Memory
-from ett_service.detection.sample import Durations, Flags, Floats, Ints
 from ett_service.detection.window import Groups, Window
 
 _FEWEST_OF_SETTING = 3  #: values of a setting in the baseline

@@ -1,5 +1,7 @@
 """The bound grows with the change and the cohort, and shrinks with the memory of days."""
 
+import pytest
+
 from benchmarks.detectors.bounds import chance
 from benchmarks.detectors.fleets.fleet import simulate
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
@@ -17,3 +19,19 @@ def test_a_larger_change_and_a_larger_cohort_are_easier_to_see() -> None:
 
 def test_days_that_hang_together_hide_a_change() -> None:
     assert _chance("ar1", 60, 1.3) < _chance("zipf", 60, 1.3)
+
+
+def test_a_ramp_is_harder_to_see_than_the_change_that_it_comes_to() -> None:
+    ramp = Scenario(ScenarioKind.RAMP, 60, 1.02, shape=SHAPES["zipf"])
+
+    assert 0.01 < chance(simulate(4, ramp)) < _chance("zipf", 60, 1.02**10)
+
+
+def test_fewer_hits_show_whether_or_not_their_state_is_known() -> None:
+    known, unknown = (
+        chance(simulate(4, Scenario(ScenarioKind.HITS, 12, shape=SHAPES[name])))
+        for name in ("known", "bimodal")
+    )
+
+    assert 0.01 < known < 1
+    assert known == pytest.approx(unknown, abs=0.1)

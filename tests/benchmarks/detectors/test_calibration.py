@@ -19,11 +19,11 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize("shape", ["zipf", "bimodal", "ar1"])
-def test_scores_of_fleets_without_a_change_spread_by_one(shape: str) -> None:
-    deviations = _deviations(shape, 60, 2)
+@pytest.mark.parametrize(("shape", "fleets"), [("zipf", 3), ("bimodal", 2), ("ar1", 3)])
+def test_scores_of_fleets_without_a_change_spread_by_one(shape: str, fleets: int) -> None:
+    deviations = _deviations(shape, 60, fleets)
     assert deviations
-    assert all(0.85 <= deviation <= 1.15 for deviation in deviations.values()), deviations
+    assert all(0.9 <= deviation <= 1.1 for deviation in deviations.values()), deviations
 
 
 def test_the_spread_of_each_shape_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

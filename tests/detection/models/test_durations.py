@@ -6,7 +6,7 @@ import pytest
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding
 from ett_service.core.words import Category
-from ett_service.detection.sample import Sample, Shares
+from ett_service.detection.observed.sample import Sample, Shares
 from tests.detection.samples import (
     COMPILE,
     DAYS,

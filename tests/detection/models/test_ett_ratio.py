@@ -4,7 +4,7 @@ import pytest
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category
-from ett_service.detection.sample import Sample, Shares
+from ett_service.detection.observed.sample import Sample, Shares
 from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, scan_of
 
 ETT = Subject(Metric.ETT_RATIO)

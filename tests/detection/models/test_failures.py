@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import poisson
 
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
-from ett_service.detection.sample import Rates, Sample
+from ett_service.detection.observed.sample import Rates, Sample
 from tests.detection.samples import AS_OF_US, COHORTS, DAYS, day_of, scan_of
 
 FAILURES = Subject(Metric.FAILURES_PER_GPU_HOUR)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.causes import explains
 from ett_service.core.regressions.finding import Metric, Series, Subject
-from ett_service.detection.sample import ETT, Durations, Sample
+from ett_service.detection.observed.sample import ETT, Durations, Sample
 from tests.detection.samples import COHORTS, COMPILE, DAYS, day_of, regressions, sample, scan_of
 
 STEP = Subject(Metric.STEP_SECONDS)

@@ -9,6 +9,7 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -22,20 +23,18 @@ from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Cohort, Metric, Subject
-from ett_service.core.words import OTHER, Category
-from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
-from ett_service.detection.sample import (
+from ett_service.core.words import OTHER, Category, Phase
+from ett_service.detection.observed.completed import Completed, completed, failures, misses
+from ett_service.detection.observed.sample import (
     Attempts,
     AttemptValues,
-    Completed,
     Flags,
     Held,
     Ints,
     Observed,
     SmallInts,
-    completed,
-    failures,
 )
+from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.daily_time import DailyTime, daily_time
@@ -46,6 +45,11 @@ from ett_service.storage.regressions.observations import (
 )
 
 _ALL_COHORTS = -1
+_COUNTS = frozenset({Metric.FAILURES_PER_GPU_HOUR, Metric.CACHE_MISS_RATIO})
+_COMPILE = Phase.PT2_COMPILE.value
+_WITHIN_STATE = frozenset({Metric.PHASE_SECONDS, Metric.STAGE_SECONDS})
+"""Metrics of compiles that are compared within one state of their cache."""
+
 _MOST_WINDOWS = 10_000
 
 
@@ -78,7 +82,7 @@ def observe(conn: Connection, project_id: int, to_us: int, days: int, plan: Plan
         jobs=columns.jobs,
         hardware=columns.hardware,
         attempts=columns.attempts,
-        durations=dict(_values(durations, columns, excluded, span)),
+        durations=dict(_values(chain(durations, misses(attempts)), columns, excluded, span)),
         failures=dict(_values(failures(attempts), columns, excluded, span)),
         held=columns.held(attempts, excluded),
         time_day=np.array([row.day for row in time], dtype=np.int32),
@@ -148,6 +152,11 @@ class _Columns:
         strata = list(zip(like, starts, strict=True))
         places_of_strata = _places(set(strata))
         self._strata = [places_of_strata[stratum] for stratum in strata]
+        of_compiles = list(
+            zip(strata, (attempt.compile_cache for attempt in attempts), strict=True)
+        )
+        places_of_compiles = _places(set(of_compiles))
+        self._strata_of_compiles = [places_of_compiles[stratum] for stratum in of_compiles]
         self._setups = list(zip(like, (attempt.gpus for attempt in attempts), strict=True))
         self._settings: dict[tuple[Hashable, int | None], int] = {}
         self.jobs = sorted(jobs)
@@ -166,7 +175,9 @@ class _Columns:
     def of_value(self, value: Completed) -> tuple[int, int]:
         """Return the stratum of a value, and the time that was spent on what it is the mean of."""
         if value.of_steps is None:
-            return self._strata[value.attempt], value.us
+            compiles = value.subject.phase == _COMPILE and value.subject.metric in _WITHIN_STATE
+            strata = self._strata_of_compiles if compiles else self._strata
+            return strata[value.attempt], value.us if value.spent_us is None else value.spent_us
         setting = (self._setups[value.attempt], value.of_steps.tokens_a_step)
         return self._settings.setdefault(setting, len(self._settings)), value.of_steps.us
 
@@ -210,9 +221,8 @@ def _values(
     """Lay values out in order of time, without the excluded ones."""
     rows: defaultdict[Subject, array[int]] = defaultdict(lambda: array("q"))
     for value in values:
-        subject, us, known_us, attempt, _ = value
-        is_event = subject.metric is Metric.FAILURES_PER_GPU_HOUR
-        if span[0] <= known_us < span[1] and (us > 0 or is_event):
+        subject, us, known_us, attempt, *_ = value
+        if span[0] <= known_us < span[1] and (us > 0 or subject.metric in _COUNTS):
             rows[subject].extend((us, known_us, attempt, *columns.of_value(value)))
     for subject in _searched(rows):
         lengths, known_at, places, strata, spent = _columns(rows[subject], 5)

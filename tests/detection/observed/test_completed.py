@@ -1,15 +1,23 @@
-"""Values of attempts: of steps, the mean of each day once it is over."""
+"""Values of attempts: of steps, the mean of each day once it is over; of compiles, misses."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted, Progress
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    PhaseStarted,
+    Progress,
+    SpanOver,
+)
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Outcome, Phase
-from ett_service.detection.inputs import observe
+from ett_service.detection.observed.completed import MISSES
+from ett_service.detection.observed.inputs import observe
+from ett_service.detection.observed.sample import AttemptValues
 from ett_service.detection.options import Plan
-from ett_service.detection.sample import AttemptValues
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders.clock import HOUR, NOON, SECOND
@@ -17,6 +25,7 @@ from tests.builders.fleet import store_job
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
 
+COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
 MIDNIGHT = NOON + 12 * HOUR
 STEP = Subject(Metric.STEP_SECONDS)
 
@@ -82,3 +91,32 @@ def test_a_setting_is_accelerators_and_tokens_a_step(store: Store, project_id: i
     first, *others = _observed(store, project_id, MIDNIGHT).stratum.tolist()
     assert [stratum == first for stratum in others] == [False, False, True]
     assert len(np.unique(others)) == 3
+
+
+def _compiled(at: int, cache: str | None) -> Iterator[Event]:
+    yield event(AttemptStarted, at, gpus=8)
+    facts = {} if cache is None else {"compile_cache": cache}
+    end = at + 20 * SECOND
+    yield event(SpanOver, end, start=at, phase=Phase.PT2_COMPILE, attributes=facts)
+    yield event(PhaseStarted, end, phase=Phase.TRAIN_LOOP)
+    yield event(Progress, end + HOUR, step=1)
+
+
+def test_a_start_missed_the_cache_of_its_compiles_or_did_not_ask_it(
+    store: Store, project_id: int
+) -> None:
+    """Compiles are compared within the state of their cache."""
+    states = ("cold", "warm", "mixed", "warm", "disabled", None)
+    for place, cache in enumerate(states):
+        store_job(store, project_id, f"job-{place}", list(_compiled(NOON + place * SECOND, cache)))
+    with store.reading() as conn:
+        observed = observe(conn, project_id, MIDNIGHT, 3, Plan())
+
+    missed = observed.durations[MISSES]
+    assert missed.us.tolist() == [1, 0, 1, 0]
+    assert missed.spent_us.tolist() == [20 * SECOND] * 4
+    assert len(set(missed.stratum.tolist())) == 1
+
+    cold, warm, mixed, again, *others = observed.durations[COMPILE].stratum.tolist()
+    assert warm == again
+    assert len({cold, warm, mixed, *others}) == 5

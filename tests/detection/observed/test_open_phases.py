@@ -4,8 +4,8 @@ import pytest
 
 from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
 from ett_service.core.words import Phase
-from ett_service.detection.inputs import observe
-from ett_service.detection.open_phases import OpenPhase, open_phases
+from ett_service.detection.observed.inputs import observe
+from ett_service.detection.observed.open_phases import OpenPhase, open_phases
 from ett_service.detection.options import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
