@@ -1,11 +1,15 @@
 """How fast importers read, beside a bare pass that splits the same lines.
 
 Each format has a generator of lines and a function that reads a file of them. The bare pass reads
-the file as text, and splits each line into its fields, of JSON with ``json.loads``. Both are run
-in turns, and their processor time is taken. Events are made, not sent.
+the file as text, and splits each line into its fields, of JSON with ``json.loads``. The second
+floor is that pass and, for each event that the lines become, what its id needs: its JSON, sorted,
+and a digest. A row of a table becomes five events, a line of a log none or one, so that the second
+is the one to compare tables and accounting by. All are run in turns, and their processor time is
+taken. Events are made, not sent.
 """
 
 import argparse
+import hashlib
 import json
 import statistics
 import sys
@@ -14,8 +18,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC
 from functools import partial
+from operator import truediv
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from benchmarks import slurm_lines, telemetry_lines, trainer_lines
 from ett_service.cli.record import otlp_files
@@ -24,7 +31,7 @@ from ett_service.importers.logs import megatron, profiled_log, table, torch_trac
 from ett_service.importers.slurm import sacct
 from ett_service.importers.telemetry import dlrover, goodput, nvrx, one_logger
 
-GOAL_LINES_S = 50_000
+GOAL_A_SECOND = 50_000
 GOAL_RATIO = 0.3
 EXAMPLES = Path(__file__).parents[1] / "examples/import"
 
@@ -37,6 +44,7 @@ class Format(NamedTuple):
     lines: Callable[[int], Iterable[str]]  #: about as many lines as it is asked for
     read: Read
     split: Callable[[str], object] = str.split  #: a line into its fields
+    records: int = 1  #: how many a line holds: of OTLP an export's spans
 
 
 def _by_commas(line: str) -> list[str]:
@@ -71,7 +79,7 @@ FORMATS: dict[str, Format] = {
     "megatron": Format(trainer_lines.output_lines, partial(megatron.read, zone=UTC)),
     "nvrx": Format(telemetry_lines.nvrx_lines, nvrx.read),
     "one-logger": Format(telemetry_lines.one_logger_lines, one_logger.read, json.loads),
-    "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, json.loads),
+    "otlp": Format(telemetry_lines.otlp_lines, otlp_files.read, json.loads, telemetry_lines.SPANS),
     "sacct": Format(slurm_lines.sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
     "sacct-old": Format(slurm_lines.old_sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
     "sacct-wide": Format(slurm_lines.wide_sacct_lines, partial(sacct.read, zone=UTC), _by_bars),
@@ -82,7 +90,7 @@ FORMATS: dict[str, Format] = {
 
 
 def read_seconds(form: Format, path: Path) -> float:
-    """Return how long it takes to make all events."""
+    """Return how long it takes to make all events, each run of which is let go as it is sent."""
     began = time.process_time()
     runs, _ = form.read([path])
     events = sum(len(run.facts) for run in runs)
@@ -100,19 +108,50 @@ def bare_seconds(form: Format, path: Path) -> float:
     return time.process_time() - began
 
 
-def measured(form: Format, lines: int, rounds: int) -> tuple[float, float]:
-    """Return lines a second, and the ratio to the bare pass, of the middle of some rounds."""
+def writing_seconds(form: Format, path: Path) -> float:
+    """Return how long it takes to write and digest each event once, without making it."""
+    encode = msgspec.json.Encoder(order="sorted").encode
+    taken = 0.0
+    runs, _ = form.read([path])
+    for run in runs:
+        events = run.events
+        began = time.process_time()
+        for event in events:
+            hashlib.sha256(encode(event)).hexdigest()
+        taken += time.process_time() - began
+    return taken
+
+
+class Measured(NamedTuple):
+    """Records a second, and the ratios to the two floors."""
+
+    rate: float
+    of_bare: float
+    of_written: float
+
+
+def measured(form: Format, lines: int, rounds: int) -> Measured:
+    """Return the middle of some rounds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.txt"
         path.write_text("".join(f"{line}\n" for line in form.lines(lines)), "utf-8")
-        count = sum(1 for _ in path.open(encoding="utf-8"))
-        taken = [(read_seconds(form, path), bare_seconds(form, path)) for _ in range(rounds)]
-    rate = count / statistics.median(read for read, _ in taken)
-    return rate, statistics.median(bare / read for read, bare in taken)
+        count = sum(form.records for _ in path.open(encoding="utf-8"))
+        rounds_of = [_round(form, path) for _ in range(rounds)]
+    read, bare, written = zip(*rounds_of, strict=True)
+    return Measured(
+        count / statistics.median(read),
+        statistics.median(map(truediv, bare, read)),
+        statistics.median(map(truediv, written, read)),
+    )
+
+
+def _round(form: Format, path: Path) -> tuple[float, float, float]:
+    read, bare = read_seconds(form, path), bare_seconds(form, path)
+    return read, bare, bare + writing_seconds(form, path)
 
 
 def main() -> int:
-    """Print lines a second and the ratio of each format; 1 where one misses a goal."""
+    """Print records a second and the ratios of each format; 1 where one misses a goal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("formats", nargs="*", help=f"of {', '.join(FORMATS)} (default: all)")
     parser.add_argument("--lines", type=int, default=100_000)
@@ -120,10 +159,11 @@ def main() -> int:
     args = parser.parse_args()
     missed = False
     for name in args.formats or FORMATS:
-        rate, ratio = measured(FORMATS[name], args.lines, args.rounds)
-        print(f"{name:12} {rate:9,.0f} lines a second, {ratio:.2f} of a bare pass", flush=True)
-        missed |= rate < GOAL_LINES_S or ratio < GOAL_RATIO
-    print(f"at least {GOAL_LINES_S:,} lines a second and {GOAL_RATIO}")
+        rate, of_bare, of_written = measured(FORMATS[name], args.lines, args.rounds)
+        floors = f"{of_bare:.2f} of a bare pass, {of_written:.2f} of one that writes the events"
+        print(f"{name:12} {rate:9,.0f} a second, {floors}", flush=True)
+        missed |= rate < GOAL_A_SECOND or max(of_bare, of_written) < GOAL_RATIO
+    print(f"at least {GOAL_A_SECOND:,} lines, of otlp spans, a second, and {GOAL_RATIO} of a floor")
     return int(missed)
 
 

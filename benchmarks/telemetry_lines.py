@@ -88,18 +88,26 @@ def nvrx_lines(count: int) -> Iterator[str]:
             yield f"{head} profiling.py:91   - Cycle: {cycle} {told}"
 
 
+SPANS = 512
+"""In an export, as the exporter of OpenTelemetry sends them."""
+
+
 def otlp_lines(count: int) -> Iterator[str]:
-    """Exports of one span each, of a training loop."""
+    """Exports of a training loop, for about as many spans as it is asked for."""
     resource = {"attributes": [{"key": "ett.job", "value": {"stringValue": "llm-70b"}}]}
-    for number in range(1, count + 1):
-        step = {"key": "dl.iteration", "value": {"intValue": str(number)}}
-        span = {
-            "traceId": f"{7:032x}",
-            "spanId": f"{number:016x}",
-            "name": "nv.dl.training.iteration",
-            "startTimeUnixNano": str((START_S + number) * 10**9),
-            "endTimeUnixNano": str((START_S + number + 1) * 10**9),
-            "attributes": [step],
-        }
-        group = {"resource": resource, "scopeSpans": [{"spans": [span]}]}
+    for first in range(1, count + 1, SPANS):
+        spans = [_span(number) for number in range(first, first + SPANS)]
+        group = {"resource": resource, "scopeSpans": [{"spans": spans}]}
         yield json.dumps({"resourceSpans": [group]}, separators=(",", ":"))
+
+
+def _span(number: int) -> dict[str, Any]:
+    step = {"key": "dl.iteration", "value": {"intValue": str(number)}}
+    return {
+        "traceId": f"{7:032x}",
+        "spanId": f"{number:016x}",
+        "name": "nv.dl.training.iteration",
+        "startTimeUnixNano": str((START_S + number) * 10**9),
+        "endTimeUnixNano": str((START_S + number + 1) * 10**9),
+        "attributes": [step],
+    }

@@ -101,8 +101,12 @@ def lines_of(path: Path) -> Iterator[Line]:
     Raises:
         Unreadable: as :func:`pieces_of` does.
     """
-    for number, piece in pieces_of(path):
-        yield Line(number, piece.decode("utf-8", "replace"), piece.endswith(b"\n"))
+    for number, block in blocks_of(path):
+        *lines, last = block.decode("utf-8", "replace").split("\n")
+        for place, line in enumerate(lines, number):
+            yield Line(place, line + "\n", True)
+        if last:
+            yield Line(number + len(lines), last, is_whole=False)
 
 
 def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -76,6 +76,18 @@ class Report:
         """Remark, once, on what was read but could not be used."""
         self._remark(self.notes, f"{path}: {what}")
 
+    def add(self, other: "Report") -> None:
+        """Add what came of other files."""
+        self.files += other.files
+        self.records += other.records
+        self.skipped += other.skipped
+        self.unlisted += other.unlisted
+        self.first_skipped = [*self.first_skipped, *other.first_skipped][:_SHOWN]
+        for name in ("unread", "unfinished", "refused", "notes"):
+            remarks = getattr(self, name)
+            for remark in getattr(other, name):
+                self._remark(remarks, remark)
+
     def _remark(self, remarks: list[str], text: str) -> None:
         remark = clean(text, _LONGEST_REMARK)
         if len(remarks) >= _MOST_REMARKS:

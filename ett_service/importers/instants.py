@@ -87,9 +87,17 @@ class LocalClock:
         else:
             past_us = (local.minute * 60 + local.second) * SECOND_US + local.microsecond
             instant = LocalInstant(hour_us + past_us, None)
-        if self._latest_us is None or instant.at_us > self._latest_us:
-            self._latest_us = instant.at_us
+        self.note(instant.at_us)
         return instant
+
+    def plain_hour_us(self, local: datetime) -> int | None:
+        """Return when the hour of a time began, None unless it is placed and without a change."""
+        return self._hours.get(local.replace(minute=0, second=0, microsecond=0))
+
+    def note(self, at_us: int) -> None:
+        """Take an instant that was placed otherwise for one of the log's."""
+        if self._latest_us is None or at_us > self._latest_us:
+            self._latest_us = at_us
 
     def _looked_up(self, local: datetime, hour: datetime) -> LocalInstant:
         near_us = None if self._latest_us is None else self._latest_us - 1800 * SECOND_US

@@ -23,7 +23,12 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
             rb'_(?:start|end)_time"\s*:'
         ),
     ),
-    ("nvrx", re.compile(rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:')),
+    (
+        "nvrx",
+        re.compile(
+            rb'- Cycle: \d+ Event: [a-z_]+ Node: |"cycle_start_time"\s*:|\] rank=\d+ [a-z]+_ex: '
+        ),
+    ),
     (
         "dlrover",
         re.compile(rb'\] ?\[(?:BEGIN|END|INSTANT)\] ?\{|"event_type": ?"(?:BEGIN|INSTANT)"'),
@@ -48,6 +53,20 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
     ),
 )
 """What only a file of the format holds; the first that matches is it."""
+
+
+def by_format(paths: Sequence[Path]) -> dict[str, list[Path]]:
+    """Return paths by the format of each; one of none goes with those of the first that is.
+
+    Empty where none is of any.
+    """
+    formats = [recognised([path]) for path in paths]
+    first = next(filter(None, formats), None)
+    grouped: dict[str, list[Path]] = {}
+    if first is not None:
+        for path, name in zip(paths, formats, strict=True):
+            grouped.setdefault(name or first, []).append(path)
+    return grouped
 
 
 def recognised(paths: Sequence[Path]) -> str | None:

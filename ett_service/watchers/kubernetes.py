@@ -34,6 +34,9 @@ class Stream(Protocol):
     def wait(self, patience_s: float) -> bool:
         """Wait until all objects of the kind were listed once; False if that takes longer."""
 
+    def stop(self) -> None:
+        """Follow it no longer."""
+
 
 class Feed:
     """Where streams put what they see, from any thread."""
@@ -97,6 +100,11 @@ class Kubernetes:
         turn = int(self.now()) // ALIVE_EVERY_S
         marks = {uid: hash((version, turn)) for uid, version in self._versions.items()}
         return Look(marks, is_whole=True)
+
+    def stop(self) -> None:
+        """Follow no kind any longer."""
+        for stream in self.streams:
+            stream.stop()
 
     def _say_troubles(self) -> None:
         troubles = tuple(sorted({each.trouble for each in self.streams if each.trouble}))

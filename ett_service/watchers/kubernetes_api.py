@@ -51,6 +51,7 @@ KINDS: Final = (
     Kind("TrainJob", "trainer.kubeflow.org", "trainjobs"),
     Kind("PyTorchJob", "kubeflow.org", "pytorchjobs"),
     Kind("Workload", "kueue.x-k8s.io", "workloads"),
+    Kind("Event", "", "events"),
 )
 
 

@@ -15,9 +15,10 @@ from typing import Final
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.slurm.attempts import Numbered, numbered
 from ett_service.importers.slurm.clock import Clock, utc, written
-from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, imported
+from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, Taker, imported
 from ett_service.importers.slurm.record import Record
 from ett_service.importers.slurm.table import Table
+from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Look, Unavailable
 
 DEFAULT_SINCE_S: Final = 86_400.0
@@ -52,6 +53,7 @@ class Slurm:
     environment: Mapping[str, str]  #: of the commands
     since_s: float = DEFAULT_SINCE_S
     clusters: str | None = None
+    log: ControllerLog = field(default_factory=ControllerLog)
     say: Callable[[str], None] = lambda _: None
     now: Callable[[], float] = time.time
     name: str = "Slurm"
@@ -63,6 +65,7 @@ class Slurm:
     _clusters: list[str] = field(default_factory=list)
     _live: frozenset[Key] | None = None
     _squeue_trouble: str = ""
+    _log_trouble: str = ""
     _clock: Clock = field(default_factory=utc)
 
     def look(self) -> Look:
@@ -81,12 +84,16 @@ class Slurm:
         self._rows = _by_job(rows)
         self._clusters = sorted({cluster for cluster, _ in self._rows})
         self._live = self._running()
+        self._read_log()
         marks = {key: self._mark(key, rows, now) for key, rows in self._rows.items()}
         return Look(marks, is_whole, partial(self._note_sent, now, is_whole=is_whole))
 
     def _note_sent(self, at: float, *, is_whole: bool) -> None:
         self._sent_at = at
         self._whole_at = at if is_whole else self._whole_at
+
+    def stop(self) -> None:
+        """Nothing goes on between looks."""
 
     def runs(self, jobs: Iterable[Key]) -> list[ImportedRun]:
         """Return what *jobs* of the latest look say. Raises what :meth:`look` does."""
@@ -102,12 +109,30 @@ class Slurm:
             if job in self._jobs_of_other_clusters(life):
                 self.say(f"refused: {_SAME.format(life.launch, life.cluster, job)}")
                 continue
-            run = imported(_PATH, life, attempt, job, is_alone=job not in others)
+            taker = self._taker(life)
+            run = imported(_PATH, life, attempt, job, is_alone=job not in others, taker=taker)
             if run.facts:
                 runs.append(run)
         for line in report.first_skipped:
             self.say(line)
         return runs
+
+    def _read_log(self) -> None:
+        trouble = self.log.read()
+        if trouble and trouble != self._log_trouble:
+            self.say(f"{trouble}; until it can be read no job is told to be preempted for another")
+        self._log_trouble = trouble
+
+    def _taker(self, life: Record) -> Taker | None:
+        """Return who got the place of a life, None where that is not known, yet."""
+        launch = self.log.preemptions.taker_of(life)
+        if not launch:
+            return None
+        key = (life.cluster, launch)
+        rows = {key: self._rows[key]} if key in self._rows else self._histories([key])
+        records = (each for lives in self._records(rows, Report()).values() for each in lives)
+        taker = next(records, None)
+        return None if taker is None else Taker(launch, self.naming.job_of(taker))
 
     def _records(self, rows: dict[Key, list[bytes]], report: Report) -> dict[Key, list[Record]]:
         table = Table(_PATH, self._clock, report)
@@ -168,7 +193,10 @@ class Slurm:
         return found
 
     def _mark(self, key: Key, rows: Sequence[bytes], now: float) -> int:
-        return hash((*rows, self._age(key, rows[-1], now) // ALIVE_EVERY_S))
+        cluster, launch = key
+        takers = self.log.preemptions.takers_of(launch)
+        present = tuple(taker for taker in takers if (cluster, taker) in self._rows)
+        return hash((*rows, self._age(key, rows[-1], now) // ALIVE_EVERY_S, present))
 
     def _age(self, key: Key, row: bytes, now: float) -> int:
         """Return for how long a job has been alive, 0 if it is not certain that it still is."""

@@ -45,6 +45,9 @@ class Source(Protocol):
     def runs(self, jobs: Iterable[Any]) -> list[ImportedRun]:
         """Return what there is to say of *jobs* of the latest look. Raises what ``look`` does."""
 
+    def stop(self) -> None:
+        """End what goes on between looks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Poll:

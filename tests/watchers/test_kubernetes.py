@@ -31,6 +31,9 @@ class Listed:
     def wait(self, patience_s: float) -> bool:
         return self._is_listed and patience_s >= 0
 
+    def stop(self) -> None:
+        self.has_stopped = True
+
 
 class Sender:
     """A service that can be out of reach."""
@@ -148,3 +151,9 @@ def test_changes_are_seen_when_they_come_unless_a_clock_is_given() -> None:
     feed.take([("ADDED", k8s.job("llm")), ("ADDED", POD), ("DELETED", POD)])
     ended = k8s.all_events(feed.cluster)[-1]
     assert abs(k8s.at(ended["at"]) - time.time()) < 60
+
+
+def test_a_watcher_that_ends_follows_nothing_any_longer() -> None:
+    world = World()
+    world.watcher.source.stop()
+    assert world.stream.has_stopped

@@ -10,6 +10,7 @@ from ett_service.importers.instants import zone
 from ett_service.importers.slurm.facts import Naming
 from ett_service.importers.slurm.sacct import read
 from ett_service.watchers.slurm import Slurm
+from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Unavailable
 from tests.builders.sacct import row, said, written
 from tests.builders.servers.accounting import Accounting, accounting
@@ -204,3 +205,41 @@ def test_names_may_hold_what_separates_columns_elsewhere(slurm: Accounting) -> N
     slurm.holds({"JobName": "a|b,c"})
     (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
     assert run.job == "a_b,c"
+
+
+def test_the_job_that_got_the_place_is_named_by_the_controllers_log(
+    slurm: Accounting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    slurm.holds(PREEMPTED)
+    path = tmp_path / "slurmctld.log"
+    source = Slurm(Naming(), os.environ, log=ControllerLog(path), now=Clock())
+    meek = ("alpha", "8041")
+
+    def favoured() -> tuple[int, list[str | None]]:
+        mark = source.look().marks[meek]
+        events = [each for run in source.runs([meek]) for each in run.events]
+        ended = [each for each in events if each["type"] == "attempt_ended"]
+        return mark, [each.get("preempted_by") for each in ended]
+
+    before = favoured()
+    path.write_text(
+        "[2026-03-01T12:30:00.871] preempted JobId=8041 has been requeued to reclaim resources "
+        "for JobId=9\n"
+    )
+    assert favoured() == before == (before[0], [None])
+    slurm.holds(PREEMPTED, {"JobID": "9", "JobName": "pushy"})
+    after = favoured()
+    assert after == (after[0], ["pushy"])
+    assert after[0] != before[0]
+
+
+def test_a_log_that_cannot_be_read_is_said_once(slurm: Accounting, tmp_path: Path) -> None:
+    slurm.holds({})
+    said: list[str] = []
+    log = ControllerLog(tmp_path / "none.log")
+    source = Slurm(Naming(), os.environ, log=log, say=said.append, now=Clock())
+    source.look()
+    source.look()
+    assert len(said) == 1
+    assert said[0].startswith(f"{tmp_path / 'none.log'}: No such file or directory; until it can")

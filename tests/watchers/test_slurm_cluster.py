@@ -29,7 +29,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def watching(cluster: Slurm, server: Server) -> Running:
     environment = cluster.environment | {"ETT_URL": server.url, "ETT_API_KEY": server.key}
-    return Running("watch", "slurm", "--every", "1", environment=environment)
+    log = ("--controller-log", str(cluster.folder / "slurmctld.log"))
+    return Running("watch", "slurm", "--every", "1", *log, environment=environment)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,8 @@ def test_a_preempted_job_goes_on_later(cluster: Slurm, server: Server) -> None:
     job = ended(server, "meek", "preempted", "completed")
     assert identities(job) == [(number, 0), (number, 1)]
     assert (job["failures"], job["infra_failures"]) == (1, 1)
+    events = server.reaches("/v1/jobs/meek/events", lambda answer: answer["events"])["events"]
+    assert {event["preempted_by"] for event in events if "preempted_by" in event} == {"pushy"}
 
 
 @pytest.mark.usefixtures("watcher")

@@ -26,6 +26,9 @@ class Jobs:
     def _note_sent(self) -> None:
         self.sent += 1
 
+    def stop(self) -> None:
+        """Nothing goes on between looks."""
+
     def runs(self, jobs: Iterable[str]) -> list[ImportedRun]:
         return [ImportedRun(Path(job), job, tuple(self._facts(job))) for job in jobs]
 

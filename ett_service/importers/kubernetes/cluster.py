@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from ett_service.core.errors import EttError
 from ett_service.importers.importer import WireEvent, clean
+from ett_service.importers.kubernetes.cluster_events import ClusterEvents, event_of
 from ett_service.importers.kubernetes.events import Job, Surroundings, events_of, heartbeats
 from ett_service.importers.kubernetes.lives import Attempts
 from ett_service.importers.kubernetes.objects import (
@@ -54,6 +55,7 @@ class Cluster:
         self._new_pods: dict[str, Pod] = {}
         self._waiting: dict[str, Pod] = {}  #: pods whose job is not known yet
         self._workloads: dict[str, Workload] = {}  #: those whose job is not known yet
+        self._events = ClusterEvents()
 
     def take(self, change: str, thing: Json, seen_at: int | None = None) -> bool:
         """Take in an object, or a change of one that was seen at *seen_at*, in microseconds.
@@ -76,6 +78,8 @@ class Cluster:
             self._take_root(root_of(thing), change, seen_at)
         elif kind == "Node":
             self._take_node(meta_of(thing), change)
+        elif kind == "Event":
+            self._take_event(thing, change)
         elif kind == "Workload" and str(thing.get("apiVersion", "")).startswith("kueue."):
             self._take_workload(workload_of(thing), change)
         else:
@@ -87,6 +91,16 @@ class Cluster:
             self._nodes.pop(node.name, None)
         else:
             self._nodes[node.name] = node.created
+
+    def _take_event(self, thing: Json, change: str) -> None:
+        """What an Event says outlives it: the API server deletes it after an hour."""
+        event = event_of(thing)
+        if event is None or change == DELETED:
+            return
+        self._events.take(event)
+        job = self._jobs.get(self._pods.get(event.about, event.about))
+        if job is not None:
+            job.version += 1
 
     def _take_pod(self, pod: Pod, change: str, seen_at: int | None) -> None:
         uid = pod.meta.uid
@@ -213,7 +227,7 @@ class Cluster:
     def events(self, uid: str) -> list[WireEvent]:
         """Return all that is known of a job; what was returned before is the same again."""
         job = self._jobs[uid]
-        around = Surroundings(self._name, self._name_by_uid, self._nodes.get)
+        around = Surroundings(self._name, self._name_by_uid, self._nodes.get, self._events.about)
         return list(events_of(job, self.name_of(job), around))
 
     def heartbeats(self, uid: str, now_us: int, every_us: int) -> list[WireEvent]:
@@ -233,10 +247,13 @@ class Cluster:
         job = self._jobs.pop(uid)
         for pod in job.attempts.pods:
             self._pods.pop(pod.meta.uid, None)
+            self._events.forget(pod.meta.uid)
+        for about in (uid, *job.quotas):
+            self._events.forget(about)
 
     def _name_by_uid(self, uid: str) -> str | None:
-        """Return the name of the job with this uid, or with a Workload of this uid."""
-        job = self._jobs.get(self._jobset_of.get(uid, uid))
+        """Return the name of the job with this uid, or with a Workload or a pod of this uid."""
+        job = self._jobs.get(self._jobset_of.get(uid, self._pods.get(uid, uid)))
         if job is None:
             job = next((each for each in self._jobs.values() if uid in each.quotas), None)
         return None if job is None else self.name_of(job)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ett_service.core.words import Outcome
+from ett_service.importers.kubernetes.cluster_events import ClusterEvent
 from ett_service.importers.kubernetes.lives import END_OF_SECOND, Cycle, Life
 from ett_service.importers.kubernetes.objects import Condition
 from ett_service.importers.kubernetes.quota import Eviction
@@ -49,12 +50,20 @@ def root_end(conditions: Mapping[str, Condition]) -> RootEnd | None:
     return None
 
 
-def ending(cycle: Cycle, evictions: Iterable[Eviction], end: RootEnd | None) -> Members:
-    """Return how a cycle whose lives are over ended: the first thing that went wrong decides."""
+def ending(
+    cycle: Cycle,
+    evictions: Iterable[Eviction],
+    end: RootEnd | None,
+    disruptions: Mapping[str, Condition],
+) -> Members:
+    """Return how a cycle whose lives are over ended: the first thing that went wrong decides.
+
+    *disruptions* are those that Events tell, by the uids of pods.
+    """
     over_at = max(life.over_at or 0 for life in cycle.lives.values())
     eviction = _eviction(cycle, over_at, evictions)
     lives = sorted(cycle.lives.values(), key=lambda life: (life.over_at or over_at, life.name))
-    wrong = next((life for life in lives if _went_wrong(life)), None)
+    wrong = next((life for life in lives if _went_wrong(life, disruptions)), None)
     if eviction and (wrong is None or eviction.at <= (wrong.over_at or over_at)):
         outcome = _EVICTIONS.get(eviction.reason, Outcome.CANCELLED)
         return {
@@ -64,7 +73,7 @@ def ending(cycle: Cycle, evictions: Iterable[Eviction], end: RootEnd | None) -> 
             "reason": "evicted by Kueue",
         }
     if wrong is not None:
-        return _wrong(wrong)
+        return _wrong(wrong, disruptions)
     if all(life.ended and not life.ended.exit_code for life in lives):
         return {"outcome": Outcome.COMPLETED.value, "exit_code": 0}
     return _by_root(end)
@@ -75,11 +84,15 @@ def _eviction(cycle: Cycle, over_at: int, evictions: Iterable[Eviction]) -> Evic
     return next((each for each in evictions if begin <= each.at <= over_at), None)
 
 
-def _went_wrong(life: Life) -> bool:
+def _went_wrong(life: Life, disruptions: Mapping[str, Condition]) -> bool:
     """Whether a life ended by itself, or was ended, and not because its pod was deleted."""
     pod = life.pod
     was_followed = life.restart < pod.restarts
-    if _disruption(life) is not None or pod.reason or (was_followed and life.ended is None):
+    if (
+        _disruption(life, disruptions) is not None
+        or pod.reason
+        or (was_followed and life.ended is None)
+    ):
         return True
     if pod.meta.deleted is not None and life.restart == pod.restarts:
         ended = life.ended
@@ -92,14 +105,20 @@ def _never_began(life: Life) -> bool:
     return life.started is None and life.pod.is_over
 
 
-def _disruption(life: Life) -> Condition | None:
+def _disruption(life: Life, by_event: Mapping[str, Condition]) -> Condition | None:
+    if life.restart != life.pod.restarts:
+        return None
     each = life.pod.conditions.get("DisruptionTarget")
-    is_present = life.restart == life.pod.restarts
-    return each if each is not None and each.status == "True" and is_present else None
+    if each is not None and each.status == "True":
+        return each
+    has_ended_well = life.ended is not None and not life.ended.exit_code
+    each = None if has_ended_well else by_event.get(life.pod.meta.uid)
+    is_of_life = each is not None and life.begins <= each.at <= (life.over_at or each.at)
+    return each if is_of_life else None
 
 
-def _wrong(life: Life) -> Members:
-    pod, ended, disruption = life.pod, life.ended, _disruption(life)
+def _wrong(life: Life, disruptions: Mapping[str, Condition]) -> Members:
+    pod, ended, disruption = life.pod, life.ended, _disruption(life, disruptions)
     reasons = [
         disruption.reason if disruption else "",
         ended.reason if ended else "",
@@ -130,7 +149,10 @@ def _by_root(end: RootEnd | None) -> Members:
     }
 
 
-def preemptor(message: str) -> tuple[str, ...]:
-    """Return the uids of the Workload and of the job that took a place, as far as known."""
+def preemptor(message: str, events: Iterable[ClusterEvent]) -> tuple[str, ...]:
+    """Return the uids of the Workload, job or pod that took a place, as far as known."""
     match = _PREEMPTOR.search(message)
-    return tuple(uid for uid in match.groups() if uid and uid != "UNKNOWN") if match else ()
+    if match:
+        return tuple(uid for uid in match.groups() if uid and uid != "UNKNOWN")
+    said = (each.preemptor for each in events if each.reason == "Preempted")
+    return tuple(dict.fromkeys(filter(None, said)))

@@ -4,13 +4,14 @@ Every event is named after an object's uid and the transition that it tells, so 
 the same objects later, or sees more of them, tells the same again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Outcome, Phase
 from ett_service.importers.importer import WireEvent, clean
+from ett_service.importers.kubernetes.cluster_events import ClusterEvent, evidence_of, node, pull
 from ett_service.importers.kubernetes.endings import RootEnd, ending, preemptor, root_end
 from ett_service.importers.kubernetes.lives import Attempt, Attempts, Cycle, Life
 from ett_service.importers.kubernetes.objects import QUEUE, Pod, Root
@@ -95,6 +96,7 @@ class Surroundings(NamedTuple):
     cluster: str | None
     name_of: Callable[[str], str | None]  #: the name of the job of which an object has this uid
     node_made_at: Callable[[str], int | None]  #: when the node of this name was made
+    events_about: Callable[[Iterable[str]], list[ClusterEvent]]  #: by uids, and by ``node``
 
 
 def events_of(job: Job, name: str, around: Surroundings) -> Iterator[WireEvent]:
@@ -197,6 +199,9 @@ class _CycleEvents:
             yield self._stage(
                 first, "checks", Phase.SCHEDULING, "admission_checks", begin, wait.admitted_at
             )
+        refused = self._refusal(around)
+        if refused is not None:
+            yield self._unschedulable("phase_started", refused, max(begin, refused.at))
         if self._missing > 0 or not all(_scheduled(life) for life in self._new):
             return
         last = max(self._new, key=lambda life: (_scheduled(life) or 0, life.name))
@@ -204,17 +209,33 @@ class _CycleEvents:
         made_at = around.node_made_at(last.pod.node) if last.pod.node else None
         if made_at is not None and last.begins < made_at <= placed_at:
             yield self._stage(last, "node", Phase.SCHEDULING, "node_start", last.begins, placed_at)
+        if refused is not None:
+            yield self._unschedulable("phase_ended", refused, max(placed_at, refused.at))
         yield self._edge("phase_ended", last, "placed", placed_at, Phase.SCHEDULING)
         yield self._started(first, begin)
         yield self._edge("phase_started", last, "setup", placed_at, Phase.HARDWARE_SETUP)
         if all(life.started is not None for life in self._new):
-            yield from self._set_up(placed_at)
+            yield from self._set_up(placed_at, around)
 
-    def _set_up(self, placed_at: int) -> Iterator[WireEvent]:
+    def _refusal(self, around: Surroundings) -> ClusterEvent | None:
+        """Return the first that the scheduler said of why there is no node."""
+        said = around.events_about(life.pod.meta.uid for life in self._new)
+        return next((each for each in said if each.reason == "FailedScheduling"), None)
+
+    def _unschedulable(self, kind: str, refused: ClusterEvent, at: int) -> WireEvent:
+        name = f"{refused.about}:{'nodes' if kind == 'phase_ended' else 'none'}"
+        message = {"message": refused.message}
+        phase = Phase.SCHEDULING.value
+        return self._speaker.event(
+            kind, name, at, phase=phase, stage="unschedulable", attributes=message
+        )
+
+    def _set_up(self, placed_at: int, around: Surroundings) -> Iterator[WireEvent]:
         slowest = max(self._new, key=lambda life: (life.started or 0, life.name))
         ready_at = max(slowest.started or 0, placed_at)
         yield self._edge("phase_ended", slowest, "ready", ready_at, Phase.HARDWARE_SETUP)
-        for stage, start, end in _stages(slowest):
+        pulled = pull(around.events_about([slowest.pod.meta.uid]))
+        for stage, start, end in _stages(slowest, pulled):
             yield self._stage(slowest, stage[:5], Phase.HARDWARE_SETUP, stage, start, end)
 
     def _wait(self) -> Wait | None:
@@ -266,7 +287,9 @@ class _CycleEvents:
             return
         last = max(over, key=lambda life: (life.over_at or 0, life.name))
         at = last.over_at or 0
-        members = ending(self._cycle, self._job.evictions, self._job.end)
+        said = self._said(around)
+        disruptions = {each.about: each.disruption for each in said if each.disruption}
+        members = ending(self._cycle, self._job.evictions, self._job.end, disruptions)
         # What the pod's own launcher counted besides is the last to have begun by then.
         is_last = all(cycle.begin > at for cycle in followers)
         speaker = Speaker(self._name, self._attempt) if is_last else self._speaker
@@ -274,13 +297,22 @@ class _CycleEvents:
         if workload := next(iter(self._job.quotas.values()), None):
             meta = workload.workload.meta
             evidence |= {"workload": clean(meta.name), "workload_uid": meta.uid}
-        taker = preemptor(members.get("message") or "")
-        if taker:
+        if kept := evidence_of(said, self._cycle.begin, at):
+            evidence["kubernetes_events"] = kept
+        taker = preemptor(members.get("message") or "", said)
+        if taker and members["outcome"] == Outcome.PREEMPTED.value:
             evidence["preemptor_uids"] = list(taker)
             members["preempted_by"] = next(filter(None, map(around.name_of, taker)), None)
         yield speaker.event(
             "attempt_ended", f"{self._lives[0].name}:end", at, **members, attributes=evidence
         )
+
+    def _said(self, around: Surroundings) -> list[ClusterEvent]:
+        """Return the Events about the pods, their nodes, their Workloads and the job."""
+        pods = [life.pod for life in self._lives]
+        nodes = {node(pod.node) for pod in pods if pod.node}
+        others = (*sorted(nodes), *self._job.quotas, self._job.uid)
+        return around.events_about([*dict.fromkeys(pod.meta.uid for pod in pods), *others])
 
     def _edge(self, kind: str, life: Life, mark: str, at: int, phase: Phase) -> WireEvent:
         return self._speaker.event(kind, f"{life.name}:{mark}", at, phase=phase.value)
@@ -306,8 +338,11 @@ def _scheduled(life: Life) -> int | None:
     return life.started
 
 
-def _stages(life: Life) -> Iterator[tuple[str, int, int]]:
-    """Return what a pod's start on its node consisted of: stage, begin and end."""
+def _stages(life: Life, pulled: tuple[int, int] | None) -> Iterator[tuple[str, int, int]]:
+    """Return what a pod's start on its node consisted of: stage, begin and end.
+
+    Images were *pulled* when Events say so; without them it is what the other stages leave.
+    """
     placed, started = _scheduled(life), life.started
     conditions, init = life.pod.conditions, life.pod.init
     sandbox = conditions.get("PodReadyToStartContainers")
@@ -318,7 +353,9 @@ def _stages(life: Life) -> Iterator[tuple[str, int, int]]:
     if init is not None and init[1] is not None:
         marks.append(init[1])
         yield "init_containers", init[0], init[1]
-    if started is not None and max(marks) <= started:
+    if pulled is not None and pulled[0] < pulled[1]:
+        yield "image_pull", *pulled
+    elif pulled is None and started is not None and max(marks) <= started:
         yield "image_pull", max(marks), started
 
 

@@ -141,7 +141,8 @@ def _at(value: Any) -> int | None:
     return None if not value else instant(value if isinstance(value, str) else value.isoformat())
 
 
-def _uid(value: str) -> str:
+def usable_uid(value: str) -> str:
+    """Return the uid of an object. Raises TypeError or ValueError for what is none."""
     if _UID.fullmatch(value) is None:
         raise ValueError("no usable uid")
     return value
@@ -169,12 +170,12 @@ def meta_of(thing: Json) -> Meta:
     )
     return Meta(
         kind=str(thing.get("kind", "")),
-        uid=_uid(meta["uid"]),
+        uid=usable_uid(meta["uid"]),
         name=_name(meta["name"]),
         namespace=clean(str(meta.get("namespace", ""))),
         created=created,
         deleted=_at(meta.get("deletionTimestamp")),
-        owner=owner and Owner(str(owner["kind"]), _uid(owner["uid"]), _name(owner["name"])),
+        owner=owner and Owner(str(owner["kind"]), usable_uid(owner["uid"]), _name(owner["name"])),
         labels=_words(meta.get("labels")),
         annotations=_words(meta.get("annotations")),
     )
@@ -198,7 +199,7 @@ def pod_of(thing: Json) -> Pod:
     """Read a pod. Raises what :func:`meta_of` raises."""
     meta, spec, status = meta_of(thing), thing["spec"], thing.get("status") or {}
     if uid := meta.labels.get(JOBSET_UID):
-        _name(meta.labels.get(JOBSET_NAME, _uid(uid)))
+        _name(meta.labels.get(JOBSET_NAME, usable_uid(uid)))
     main = main_container(spec)
     statuses = status.get("containerStatuses") or ()
     own: Json = next((each for each in statuses if each["name"] == main["name"]), {})

@@ -4,13 +4,13 @@ A template is an event as it goes over the wire, in which ``$name`` stands for a
 or for a column. What is empty is left out; an event without an instant is not made.
 """
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar, get_args
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 import msgspec.inspect
@@ -21,36 +21,29 @@ from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.importer import Fact, ImportedRun, WireEvent, clean, identified
 from ett_service.importers.instants import UnknownZone, zone
+from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
+from ett_service.importers.logs.event_shapes import (
+    LENGTHS,
+    Known,
+    Shape,
+    Template,
+    Values,
+)
 from ett_service.importers.logs.local_times import LocalTimes
-from ett_service.ingest.text import DAMAGED
-from ett_service.ingest.wire import AnyEvent
+from ett_service.ingest.wire import SentEvent
 
-Template = dict[str, Any]
-Values = Mapping[str, Any]
-"""What the groups or columns of one line hold; None or empty where they hold nothing."""
-
-STRUCTS: Final[Mapping[str, Any]] = {
-    str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
-}
-_INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
-_LENGTHS: Final = {"duration_us": 1, "duration_ms": 1_000, "duration_s": SECOND_US}
 _TIME: Final = "time"
 _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EVERY_US: Final = 10 * SECOND_US
 _MOST_HELD: Final = 20_000
-_LONGEST_TEXT: Final = 2_000
-_MESSAGES: Final = frozenset({"exception", "message", "reason", "scheduler_state"})
-_MEMBER = re.compile(r"at `\$\.(\w+)")
+_HOUR_US: Final = 3600 * SECOND_US
+_PAST: Final = [f"{rest // 60:02d}:{rest % 60:02d}.000000Z" for rest in range(3600)]
 
 
 class BadProfile(EttError):
     """A profile cannot be used; the message says where and why."""
-
-
-class NoEvent(EttError):
-    """A line or row does not make the event that its template says; the message says why."""
 
 
 class TimeFormat(Struct, forbid_unknown_fields=True):
@@ -103,7 +96,7 @@ def templates(becomes: Template | list[Template], common: Template, where: str) 
         struct = STRUCTS.get(str(each.get("type")))
         if struct is None:
             raise BadProfile(f"{where}: {each.get('type')!r} is no type of events")
-        allowed = {*struct.__struct_fields__, "type", *(_LENGTHS if each["type"] == "span" else ())}
+        allowed = {*struct.__struct_fields__, "type", *(LENGTHS if each["type"] == "span" else ())}
         unknown = sorted(set(each) - allowed)
         if unknown:
             raise BadProfile(f"{where}: a {each['type']} has no member {unknown[0]!r}")
@@ -140,47 +133,6 @@ def own_zone(form: TimeFormat, where: str) -> tzinfo | None:
         raise BadProfile(f"{where}: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A template, taken apart once."""
-
-    literals: Template
-    taken: list[tuple[str, str]]  #: members, and the groups or columns that they are taken from
-    nested: dict[str, "_Shape"]
-    instants: list[str]
-    lengths: list[tuple[str, int]]
-
-    @classmethod
-    def of(cls, template: Template) -> "_Shape":
-        nested = {
-            name: cls.of(value) for name, value in template.items() if isinstance(value, dict)
-        }
-        taken = {
-            name: value[1:]
-            for name, value in template.items()
-            if isinstance(value, str) and value[:1] == "$"
-        }
-        literals = {
-            name: value
-            for name, value in template.items()
-            if name not in nested and name not in taken and value not in (None, "")
-        }
-        instants = [name for name in _INSTANTS if name in template]
-        lengths = [] if "start" in template else [*_LENGTHS.items()]
-        return cls(literals, [*taken.items()], nested, instants, lengths)
-
-    def filled(self, values: Values) -> dict[str, Any]:
-        """Return the members that are not empty."""
-        members = dict(self.literals)
-        for name, source in self.taken:
-            value = _taken(values.get(source))
-            if value is not None and value != "":
-                members[name] = value
-        for name, shape in self.nested.items():
-            members[name] = shape.filled(values)
-        return members
-
-
 class Maker:
     """Makes the events of one file."""
 
@@ -194,7 +146,9 @@ class Maker:
         self._spare_job = spare_job
         self._line = 0
         self._instants: dict[object, tuple[int, str]] = {}
-        self._shapes: dict[int, _Shape] = {}
+        self._shapes: dict[int, Shape] = {}
+        self._known: dict[str, Known] = {}  #: by type of events
+        self._common: Known = {name: {} for name in SentEvent.__struct_fields__}
 
     def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
         """Return the event of a template; None where its instant is empty.
@@ -204,19 +158,47 @@ class Maker:
         """
         shape = self._shapes.get(id(template))
         if shape is None:
-            shape = self._shapes[id(template)] = _Shape.of(template)
-        event = shape.filled(values)
-        if "at" not in event:
-            return None
-        job = self._job or event.get("job") or self._spare_job
-        if job is not None:
-            event["job"] = job
+            shape = self._shapes[id(template)] = self._shape(template)
         if line != self._line:
             self._line, self._instants = line, {}
+        known = self._known_of(template["type"])
+        event = shape.remembered(values, known)
+        if event is not None:
+            for name in shape.instants:
+                event[name] = self._placed(event[name], line)[1]
+            return event
+        event = self._filled(shape, values)
+        if "at" not in event:
+            return None
         self._place(event, shape, line)
-        return _checked(event)
+        right = checked(event)
+        if shape.is_plain:
+            shape.learn(right)
+        return right
 
-    def _place(self, event: WireEvent, shape: _Shape, line: int) -> None:
+    def _known_of(self, kind: str) -> Known:
+        """What all events can say is checked once for all of them."""
+        known = self._known.get(kind)
+        if known is None:
+            names = STRUCTS[kind].__struct_fields__
+            known = self._known[kind] = {name: self._common.get(name, {}) for name in names}
+        return known
+
+    def _shape(self, template: Template) -> Shape:
+        """With a job of all events none is taken."""
+        if self._job is None:
+            return Shape.of(template)
+        shape = Shape.of({name: value for name, value in template.items() if name != "job"})
+        shape.literals["job"] = self._job
+        return shape
+
+    def _filled(self, shape: Shape, values: Values) -> WireEvent:
+        event = shape.filled(values)
+        if self._spare_job is not None:
+            event.setdefault("job", self._spare_job)
+        return event
+
+    def _place(self, event: WireEvent, shape: Shape, line: int) -> None:
         at_us, _ = self._placed(event["at"], line)
         for name in shape.instants:
             if name in event:
@@ -230,7 +212,7 @@ class Maker:
         placed = self._instants.get(value)
         if placed is None:
             at_us = self._read(value, line)
-            placed = self._instants[value] = (at_us, rfc3339(at_us))
+            placed = self._instants[value] = (at_us, _written(at_us))
         return placed
 
     def _read(self, value: object, line: int) -> int:
@@ -253,11 +235,16 @@ class Maker:
         return self._times.placed(at, text, line)
 
 
-def _taken(value: object) -> object:
-    """Return a value of a table: it writes whole numbers as floats, and nothing as nan."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else value
-    return value
+def _written(at_us: int) -> str:
+    """Write an instant as events have it; the hours of a log are few."""
+    hour, past_us = divmod(at_us, _HOUR_US)
+    past, left_us = divmod(past_us, SECOND_US)
+    return rfc3339(at_us) if left_us else _hour(hour) + _PAST[past]
+
+
+@lru_cache(maxsize=4096)
+def _hour(hour: int) -> str:
+    return rfc3339(hour * _HOUR_US)[:14]
 
 
 def _number(value: object, name: str) -> float:
@@ -268,46 +255,6 @@ def _number(value: object, name: str) -> float:
     if not abs(number) < 1e17:  # noqa: PLR2004 -- beyond any time, and nan
         raise NoEvent(f"{clean(str(value), 60)!r} is no number for {name}")
     return number
-
-
-def _checked(event: WireEvent) -> WireEvent:
-    """Return an event with its members as the wire has them: texts of digits are numbers."""
-    struct = STRUCTS[event["type"]]
-    if "job" not in event:
-        raise NoEvent("it has no job: name it with --job, or in the profile's `common`")
-    for name in _TEXTS[event["type"]]:
-        if name not in event:
-            continue
-        text = clean(str(event[name]), _LONGEST_TEXT)
-        if DAMAGED in text and name not in _MESSAGES:
-            raise NoEvent(f"bytes of `{name}` are no text: {text[:60]!r}")
-        event[name] = text
-    try:
-        checked: WireEvent = msgspec.to_builtins(msgspec.convert(event, struct, strict=False))
-    except msgspec.ValidationError as error:
-        member = _MEMBER.search(str(error))
-        value = f" {clean(str(event.get(member[1])), 60)!r}" if member is not None else ""
-        raise NoEvent(f"{error}:{value}") from None
-    return checked
-
-
-def _texts_of(struct: Any) -> frozenset[str]:
-    """Return the members that are texts, which tables may write as numbers."""
-    kind = msgspec.inspect.type_info(struct)
-    assert isinstance(kind, msgspec.inspect.StructType)
-    return frozenset(each.name for each in kind.fields if _is_text(each.type))
-
-
-def _is_text(kind: Any) -> bool:
-    while isinstance(kind, msgspec.inspect.Metadata):
-        kind = kind.type
-    if isinstance(kind, msgspec.inspect.UnionType):
-        kinds = [each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType)]
-        return len(kinds) == 1 and _is_text(kinds[0])
-    return isinstance(kind, msgspec.inspect.StrType)
-
-
-_TEXTS: Final = {name: _texts_of(struct) for name, struct in STRUCTS.items()}
 
 
 @dataclass(slots=True)
@@ -330,20 +277,24 @@ class Runs:
         self._path = path
         self._source = source
         self._held: dict[str, _Held] = {}
+        self._latest: str | None = None
         self._count = 0
 
-    def add(self, event: WireEvent, line: int) -> Iterator[ImportedRun]:
-        """Take an event; yield a run if too much is held."""
-        held = self._held.pop(event["job"], None) or _Held()
-        self._held[event["job"]] = held  # the last is the one with the latest news
+    def add(self, event: WireEvent, line: int) -> ImportedRun | None:
+        """Take an event; return a run if too much is held."""
+        job = event["job"]
+        if job != self._latest:
+            self._latest = job
+            held = self._held.pop(job, None) or _Held()
+            self._held[job] = held  # the last is the one with the latest news
+        held = self._held[job]
         fact = Fact(event, line)
         if event["type"] == "progress":
             self._thin(held, fact)
         else:
             held.facts.append(fact)
             self._count += 1
-        if self._count > _MOST_HELD:
-            yield self._run(next(iter(self._held)))
+        return self._run(next(iter(self._held))) if self._count > _MOST_HELD else None
 
     def finish(self) -> Iterator[ImportedRun]:
         """Yield what is left."""
@@ -365,6 +316,7 @@ class Runs:
 
     def _run(self, job: str) -> ImportedRun:
         held = self._held.pop(job)
+        self._latest = None
         self._count -= len(held.facts)
         facts = identified(self._source, [*held.facts, *held.pending.values()])
         return ImportedRun(self._path, job, facts)

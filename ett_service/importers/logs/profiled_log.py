@@ -17,16 +17,15 @@ from msgspec import Struct, field
 from ett_service.core.errors import EttError
 from ett_service.importers.files import blocks_of, lines_in, pieces_of, runs_of
 from ett_service.importers.importer import ImportedRun, Report, clean
+from ett_service.importers.logs.checked_events import NoEvent
+from ett_service.importers.logs.event_shapes import Template, Values
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Document,
     Maker,
     Name,
-    NoEvent,
     Runs,
-    Template,
-    Values,
     fault_of,
     loaded,
     references_of,
@@ -276,6 +275,6 @@ def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> It
             report.skip(path, number, f"pattern {kind.name}: {error}")
             continue
         for event in events:
-            if event is not None:
-                yield from runs.add(event, number)
+            if event is not None and (run := runs.add(event, number)) is not None:
+                yield run
     yield from runs.finish()

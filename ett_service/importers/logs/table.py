@@ -12,16 +12,15 @@ from msgspec import Struct, field
 
 from ett_service.importers.files import Unreadable, lines_of, runs_of
 from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean
+from ett_service.importers.logs.checked_events import NoEvent
+from ett_service.importers.logs.event_shapes import Template, Values
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Document,
     Maker,
     Name,
-    NoEvent,
     Runs,
-    Template,
-    Values,
     fault_of,
     loaded,
     references_of,
@@ -68,7 +67,9 @@ class _ReadyRow:
     templates: list[Template]
 
     def fits(self, values: Values) -> bool:
-        return all(_text(values.get(column)) in wanted for column, wanted in self.when.items())
+        return not self.when or all(
+            _text(values.get(column)) in wanted for column, wanted in self.when.items()
+        )
 
 
 class Mapping:
@@ -177,7 +178,8 @@ def _of_file(
             continue
         report.records += bool(events)
         for event in events:
-            yield from runs.add(event, line)
+            if (run := runs.add(event, line)) is not None:
+                yield run
     yield from runs.finish()
     if report.records == before:
         report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from ett_service.core.words import SLURM_OUTCOMES, Outcome
@@ -79,15 +79,28 @@ def _clean(text: str) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
+class Taker(NamedTuple):
+    """Who got the place of a life that was preempted."""
+
+    launch: str
+    job: str  #: the name of its job
+
+
 def imported(
-    path: Path, record: Record, attempt: int, job: str, *, is_alone: bool = False
+    path: Path,
+    record: Record,
+    attempt: int,
+    job: str,
+    *,
+    is_alone: bool = False,
+    taker: Taker | None = None,
 ) -> ImportedRun:
     """Return what a life says as the *attempt* of its launch.
 
     A job of which nothing else has begun or waits *is_alone*: it is over if it is cancelled in the
-    queue. Of another, that says nothing.
+    queue. Of another, that says nothing. *taker* got its place.
     """
-    teller = _Teller(record, attempt, job)
+    teller = _Teller(record, attempt, job, taker)
     events = teller.queue() if record.submit else []
     if record.has_begun:
         events += teller.life()
@@ -99,8 +112,9 @@ def imported(
 class _Teller:
     """Writes the events of one life."""
 
-    def __init__(self, record: Record, attempt: int, job: str) -> None:
+    def __init__(self, record: Record, attempt: int, job: str, taker: Taker | None) -> None:
         self._record = record
+        self._taker = taker
         launch = _clean(record.launch)
         identity = f"{record.cluster}\0{job}\0{launch}\0{attempt}".encode("utf-8", "replace")
         self._id = f"sacct-{blake2b(identity, digest_size=10).hexdigest()}"
@@ -154,6 +168,8 @@ class _Teller:
 
     def _end(self, outcome: Outcome, end: int) -> list[_Members]:
         how, mark = _ending(self._record.state, self._record.exit_code, outcome)
+        if self._taker is not None:
+            how, mark = _for(self._taker, how), f"-{mark}"  # of two ids the one that sorts first
         events = [self._event(f"ended-{end}-{mark}", "attempt_ended", end, how)]
         if outcome is Outcome.COMPLETED:
             events.append(self._event(f"over-{end}-{mark}", "job_ended", end, how))
@@ -192,6 +208,10 @@ def _ending(state: str, exit_code: str, outcome: Outcome) -> tuple[_Members, str
     if outcome is not Outcome.FAILED or exit_code != "0:0":
         how |= _exit(exit_code)
     return how, _mark(f"{state} {exit_code}")
+
+
+def _for(taker: Taker, how: _Members) -> _Members:
+    return {**how, "preempted_by": taker.job, "reason": f"preempted for job {taker.launch}"}
 
 
 @lru_cache(maxsize=1 << 14)

@@ -18,11 +18,16 @@ from ett_service.importers.instants import machine_zone
 from ett_service.importers.slurm import document
 from ett_service.importers.slurm.attempts import numbered
 from ett_service.importers.slurm.clock import Clock
-from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, imported
+from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, Taker, imported
+from ett_service.importers.slurm.preemptions import (
+    Preemptions,
+    is_controller_log,
+    preemptions_in,
+)
 from ett_service.importers.slurm.record import Record
 from ett_service.importers.slurm.table import Header, Table
 
-NAMES = ("*sacct*", "*.txt", "*.psv", "*.json", "*.gz")
+NAMES = ("*sacct*", "*slurmctld*", "*.txt", "*.psv", "*.json", "*.gz")
 """The files that are looked for in a folder."""
 
 _MOST_COPIES = 1 << 18
@@ -42,6 +47,9 @@ class _Reading:
     jobs: set[int] = field(default_factory=set)  #: that have begun or wait, as hashes
     given_up: list[tuple[Path, Record, int]] = field(default_factory=list)
     plain: frozenset[Path] = frozenset()  #: files that can be read twice
+    preemptions: Preemptions = field(default_factory=Preemptions)
+    preempted: list[tuple[Path, Record, int]] = field(default_factory=list)  #: for another job
+    takers: dict[str, str] = field(default_factory=dict)  #: their jobs by launch
 
 
 def read(
@@ -61,6 +69,10 @@ def read(
 
 def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
     files = list(files_under(paths, NAMES, reading.report))
+    logs = [path for path in files if path.is_file() and is_controller_log(path)]
+    for path in logs:
+        _take_log(path, reading)
+    files = [path for path in files if path not in logs]
     reading.plain = frozenset(filter(Path.is_file, files))
     reading.several = _with_several_records(reading.plain, reading.clock.anew())
     for path in files:
@@ -71,7 +83,23 @@ def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
         for attempt, record in lives:
             path = places.get(id(record), records[0][0])
             yield from _told(path, record, attempt, reading)
+    yield from _preempted(reading)
     yield from _given_up(reading)
+
+
+def _take_log(path: Path, reading: _Reading) -> None:
+    before = reading.report.records
+    try:
+        for preemption in preemptions_in(path, reading.clock):
+            reading.preemptions.add(preemption)
+            reading.report.records += 1
+    except Unreadable as error:
+        reading.report.miss(path, str(error))
+        return
+    if reading.report.records > before:
+        reading.report.files += 1
+    else:
+        reading.report.miss(path, "a log of slurmctld in which no job preempts another")
 
 
 def _of_file(path: Path, reading: _Reading) -> Iterator[ImportedRun]:
@@ -164,9 +192,21 @@ def _told(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterat
         reading.given_up.append((path, record, attempt))
         return
     reading.jobs.add(hash(job))
+    if record.launch in reading.preemptions.takers:
+        reading.takers[record.launch] = job
+    if reading.preemptions.taker_of(record):
+        reading.preempted.append((path, record, attempt))
+        return
     run = imported(path, record, attempt, job)
     if run.facts:
         yield run
+
+
+def _preempted(reading: _Reading) -> Iterator[ImportedRun]:
+    for path, record, attempt in reading.preempted:
+        launch = reading.preemptions.taker_of(record)
+        taker = Taker(launch, reading.takers[launch]) if launch in reading.takers else None
+        yield imported(path, record, attempt, reading.naming.job_of(record), taker=taker)
 
 
 def _given_up(reading: _Reading) -> Iterator[ImportedRun]:

@@ -1,4 +1,4 @@
-"""NVRx's cycle files and the log of its launcher (in-job restart) to wire events.
+"""NVRx's cycle files and logs, of its launcher and of restarts in process, to wire events.
 
 Neither says what the trainer does: they give attempts, their starts, failures and restarts, which
 meet the trainer's own events in one job.
@@ -18,6 +18,7 @@ from ett_service.importers.files import Unreadable, blocks_of, files_under, line
 from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
 from ett_service.importers.instants import microseconds
 from ett_service.importers.names import job_name, word
+from ett_service.importers.telemetry import nvrx_inprocess
 from ett_service.importers.telemetry.json_objects import json_objects
 
 FILES: Final = ("cycle_info.*", "nvrx_log_*", "*.log", "*.out", "*.log.gz", "*.out.gz")
@@ -92,15 +93,15 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
             if path.name.startswith(_CYCLES):
                 cycles += _cycle_files(path, report)
                 continue
-            moments = list(_moments(path, report))
+            facts = _of_lines(path, report)
         except Unreadable as error:
             report.miss(path, str(error))
             continue
-        if moments:
+        if facts:
             report.files += 1
-            yield _of_log(path, moments, job)
+            yield _of_log(path, facts, job)
         else:
-            report.miss(path, "no event of NVRx's launcher")
+            report.miss(path, "no event of NVRx's launcher, and no restart in process")
     yield from _of_cycles(cycles, job, report)
 
 
@@ -191,37 +192,57 @@ def _length(part: str) -> int:
     return max(0, int(last or first) - int(first) + 1)
 
 
+_EVENT_MARK: Final = b" Event: "
+
+
 def _candidates(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that may be events: few of a launcher's log are."""
+    """Yield the lines that may be events: few of a log are."""
     for first, block in blocks_of(path):
-        if b" Event: " in block:
-            yield from (each for each in lines_in(first, block) if b" Event: " in each[1])
+        for mark in (_EVENT_MARK, nvrx_inprocess.MARK):
+            if mark in block:
+                yield from (each for each in lines_in(first, block) if mark in each[1])
 
 
-def _moments(path: Path, report: Report) -> Iterator[LauncherEvent]:
+def _of_lines(path: Path, report: Report) -> list[Fact]:
+    """Return what a log says, of whichever of the two restarts something."""
+    moments: list[LauncherEvent] = []
+    records: list[nvrx_inprocess.RankException] = []
     for line, piece in _candidates(path):
-        found = _EVENT.search(piece)
-        if found is None:
-            if b"- Cycle: " in piece:
-                report.skip(path, line, "an event of NVRx without its instant")
-            continue
-        event = found["event"].decode()
-        at = _utc(found["at"].decode() + "+00:00")
-        if at is None or event not in _KNOWN:
-            report.skip(path, line, "no instant" if at is None else f"an unknown event {event}")
-            continue
-        report.records += 1
-        node = found["node"].decode("utf-8", "replace")
-        yield LauncherEvent(at, line, int(found["cycle"]), event, node)
+        record = nvrx_inprocess.record_of(line, piece)
+        if record is not None:
+            report.records += 1
+            records.append(record)
+        elif (moment := _moment(path, line, piece, report)) is not None:
+            report.records += 1
+            moments.append(moment)
+    if moments and records:
+        report.note(path, "restarts in process inside cycles of the launcher are left out")
+        records = []
+    return [*_facts(moments), *nvrx_inprocess.restarts(records)]
 
 
-def _of_log(path: Path, moments: Iterable[LauncherEvent], job: str | None) -> ImportedRun:
+def _moment(path: Path, line: int, piece: bytes, report: Report) -> LauncherEvent | None:
+    match = _EVENT.search(piece)
+    if match is None:
+        if b"- Cycle: " in piece and _EVENT_MARK in piece:
+            report.skip(path, line, "an event of NVRx without its instant")
+        return None
+    event = match["event"].decode()
+    at = _utc(match["at"].decode() + "+00:00")
+    if at is None or event not in _KNOWN:
+        report.skip(path, line, "no instant" if at is None else f"an unknown event {event}")
+        return None
+    node = match["node"].decode("utf-8", "replace")
+    return LauncherEvent(at, line, int(match["cycle"]), event, node)
+
+
+def _of_log(path: Path, facts: Iterable[Fact], job: str | None) -> ImportedRun:
     slurm_id = _SLURM_ID.search(path.name)
     own = f"slurm-{slurm_id[1]}" if slurm_id else f"nvrx-{path.name.split('.')[0]}"
     name = job or job_name(own, "nvrx")
     members = {"job": name, **({"launch": slurm_id[1]} if slurm_id else {})}
-    facts = [Fact({**fact.event, **members}, fact.line) for fact in _facts(moments)]
-    return ImportedRun(path, name, identified("nvrx", facts))
+    whole = [Fact({**fact.event, **members}, fact.line) for fact in facts]
+    return ImportedRun(path, name, identified("nvrx", whole))
 
 
 def _facts(moments: Iterable[LauncherEvent]) -> Iterator[Fact]:

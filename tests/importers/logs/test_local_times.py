@@ -1,12 +1,13 @@
 """Local times of a log, and the notes about them."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ett_service.core.intervals import rfc3339
 from ett_service.importers.importer import Report
-from ett_service.importers.instants import zone
+from ett_service.importers.instants import LocalClock, zone
 from ett_service.importers.logs.local_times import LocalTimes
 
 PATH = Path("a.log")
@@ -48,3 +49,13 @@ def test_a_change_of_clocks_is_noted_with_its_line(text: str, what: str) -> None
 
     (note,) = report.notes
     assert f"line 3: {text} {what}" in note
+
+
+def test_an_hour_that_was_placed_before_is_placed_the_same() -> None:
+    begin = datetime(2026, 10, 24, 22)  # noqa: DTZ001 -- local times of Paris are what is tested
+    texts = [str(begin + timedelta(minutes=7 * step)) for step in range(60)]
+    texts += ["2026-10-25 02:30:00", "2026-10-25 04:10:00", "2026-10-25 02:40:00"]
+    paris = zone("Europe/Paris")
+    clock, times = LocalClock(paris), LocalTimes(Path("a.log"), paris, Report())
+    expected = [clock.instant(datetime.fromisoformat(text)).at_us for text in texts]
+    assert [times.at_us(text, 1) for text in texts] == expected

@@ -9,12 +9,12 @@ import pytest
 
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.instants import zone
+from ett_service.importers.logs.checked_events import NoEvent
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Document,
     Maker,
-    NoEvent,
     Runs,
     TimeFormat,
     fault_of,
@@ -163,7 +163,7 @@ def test_progress_is_thinned_out_for_each_rank_but_for_the_last() -> None:
     runs = Runs(Path("a.log"), "log")
     for second in range(26):
         for rank in (0, 1):
-            assert list(runs.add(progress(second, rank=rank), second + 1)) == []
+            assert runs.add(progress(second, rank=rank), second + 1) is None
     (run,) = runs.finish()
     steps = [(event["rank"], event["step"]) for event in run.events]
     assert sorted(steps) == [(rank, step) for rank in (0, 1) for step in (0, 10, 20, 25)]
@@ -174,7 +174,7 @@ def test_too_much_is_passed_on_before_the_end_of_the_file() -> None:
     early: list[ImportedRun] = []
     for number in range(20_002):
         event = {"type": "heartbeat", "job": "ab"[number % 2 and number < 10], "host": str(number)}
-        early += runs.add(event, number)
+        early += filter(None, [runs.add(event, number)])
     assert [(run.job, len(run.facts)) for run in early] == [("b", 5)]
     assert [(run.job, len(run.facts)) for run in runs.finish()] == [("a", 19_997)]
 
@@ -184,3 +184,35 @@ def test_expectations_compare_what_they_name() -> None:
     assert fault_of([event], [{"step": 7, "at": "2026-03-01T09:00:00.25+01:00"}]) == ""
     assert "it becomes" in fault_of([event], [{"step": 8}])
     assert "it becomes" in fault_of([event], [])
+
+
+ROW = {"job": "llm", "time": "2026-03-01 08:00:00", "id": "513", "gpus": "64", "state": "NODE_FAIL"}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [{"id": "514"}, {"time": "2026-03-01 08:59:59"}, {"time": "2026-03-01 09:00:00.25"}],
+        [{"gpus": ""}, {"gpus": "64"}, {"gpus": 64}, {"gpus": 64.0}, {"gpus": True}],
+        [{"gpus": "many"}, {"gpus": "8"}, {"gpus": "-1"}, {"gpus": None}],
+        [{"time": ""}, {"time": "noon"}, {"time": "2026-03-01 08:60:00"}, {"job": ""}, {}],
+        [{"state": " a\x00b "}, {"id": "x" * 200}, {"id": 514}, {"id": 514.5}, {"job": 7}],
+    ],
+)
+def test_what_was_checked_before_makes_the_events_that_it_would_make_alone(
+    others: list[dict[str, object]],
+) -> None:
+    template = {"type": "attempt_ended", "outcome": "failed", "scheduler_state": "$state",
+                "job": "$job", "at": "$time", "launch": "$id", "exit_code": "$gpus"}  # fmt: skip
+    times = LocalTimes(Path("a.log"), zone("UTC"), Report())
+    kept = Maker(TimeFormat(), times, None)
+
+    def outcome(maker: Maker, line: int, values: dict[str, object]) -> object:
+        try:
+            return maker.made(template, values, line)
+        except NoEvent as error:
+            return str(error)
+
+    rows = [{**ROW, **other} for other in [{}, *others, *others]]
+    alone = [outcome(Maker(TimeFormat(), times, None), 1, row) for row in rows]
+    assert [outcome(kept, line, row) for line, row in enumerate(rows, 1)] == alone

@@ -1,5 +1,7 @@
 """Rows of tables as events."""
 
+import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from ett_service.core.intervals import SECOND_US
 from ett_service.importers.importer import Report
 from ett_service.importers.logs.mapped_events import BadProfile
 from ett_service.importers.logs.table import Mapping, read_csv, read_parquet
@@ -137,3 +140,53 @@ def test_a_mapping_that_cannot_work_is_refused(
     (tmp_path / "m.yaml").write_text(EXAMPLE.read_text().replace(old, new, 1))
     with pytest.raises(BadProfile, match=why):
         Mapping(tmp_path / "m.yaml")
+
+
+CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "philly_acme_ccby"
+PHILLY = """
+name: philly
+time: {zone: UTC}
+common: {job: $jobid, launch: "philly", attempt: $number}
+rows:
+  - name: first
+    when: {number: 0}
+    becomes: {type: span, phase: queued, start: $submitted, at: $start}
+  - name: attempt
+    becomes: {type: attempt_started, at: $start, gpus: $gpus}
+  - name: given up
+    when: {is_last: 0}
+    becomes: {type: attempt_ended, at: $end, outcome: failed}
+  - name: passed
+    when: {is_last: 1, status: Pass}
+    becomes: {type: attempt_ended, at: $end, outcome: completed}
+check: []
+"""
+
+
+def test_a_real_job_of_a_public_trace_is_as_its_source_says(tmp_path: Path) -> None:
+    if not CORPUS.is_dir():
+        pytest.skip(f"the public traces are not at {CORPUS} (set ETT_CORPUS)")
+    text = (CORPUS / "philly_README.md").read_text()
+    job = json.loads(text[text.index("{\n") : text.index("\n}\n") + 2])
+    lives = job["attempts"]
+    rows = [
+        f"{job['jobid']},{number},{job['submitted_time']},{life['start_time']},{life['end_time']},"
+        f"{len(life['detail'][0]['gpus'])},{job['status']},{int(number == len(lives) - 1)}\n"
+        for number, life in enumerate(lives)
+    ]
+    (tmp_path / "philly.yaml").write_text(PHILLY)
+    head = "jobid,number,submitted,start,end,gpus,status,is_last\n"
+    events, report = from_csv(tmp_path / "a.csv", head + "".join(rows), tmp_path / "philly.yaml")
+    (ledger,) = ledgers_of(events).values()
+    assert report.skipped == 0
+    assert [(each.outcome, each.gpus) for each in ledger.attempts] == [
+        ("failed", 8),
+        ("completed", 8),
+    ]
+    assert [each.ended_at - each.started_at for each in ledger.attempts] == [
+        74 * SECOND_US,
+        193_182 * SECOND_US,
+    ]
+    assert ledger.queue_wait_us == 30 * SECOND_US
+    assert (seconds(ledger)["restart_wait"], ledger.failures) == (7, 1)
+    assert ledger.e2e_us == (193_293 - 30) * SECOND_US

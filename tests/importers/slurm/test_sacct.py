@@ -155,3 +155,50 @@ def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     )
     events, _ = imported(path)
     assert {event["job"] for event in events} == {"gr_n"}
+
+
+LOG = (
+    "[2026-03-01T12:29:59.120] _slurm_rpc_submit_batch_job: JobId=9 InitPrio=1 usec=310\n"
+    "[2026-03-01T12:29:59.871] preempted JobId=8041 has been requeued to reclaim resources "
+    "for JobId=9\n"
+)
+TAKER = {"JobID": "9", "JobName": "pushy", "Start": "2026-03-01T12:30:01"}
+
+
+def logged(folder: Path, text: str = LOG) -> Path:
+    path = folder / "slurmctld.log"
+    path.write_text(text)
+    return path
+
+
+def favoured(ledger: JobLedger) -> list[str | None]:
+    return [each.preempted_by for each in ledger.attempts]
+
+
+def test_the_controllers_log_says_who_took_the_place(tmp_path: Path) -> None:
+    table = written(tmp_path, row(**FIRST), row(**SECOND), row(**TAKER))
+    for paths in ((table, logged(tmp_path)), (logged(tmp_path), table), (tmp_path,)):
+        ledger = ledgers(*paths)["llm"]
+        assert attempts(ledger) == [("8041", 0, "preempted"), ("8041", 1, "completed")]
+        assert favoured(ledger) == ["pushy", None]
+
+
+def test_a_log_that_comes_later_adds_who_took_the_place(tmp_path: Path) -> None:
+    table = written(tmp_path, row(**FIRST), row(**TAKER))
+    before, _ = imported(table)
+    after, _ = imported(table, logged(tmp_path))
+    for wire in (before + after, after + before):
+        assert favoured(ledgers_of(wire)["llm"]) == ["pushy"]
+
+
+def test_for_a_job_that_is_not_there_yet_nothing_else_is_told(tmp_path: Path) -> None:
+    table = written(tmp_path, row(**FIRST))
+    wire, report = imported(table, logged(tmp_path))
+    assert wire == imported(table)[0]
+    assert (report.files, report.skipped) == (2, 0)
+
+
+def test_a_log_without_preemptions_is_named(tmp_path: Path) -> None:
+    path = logged(tmp_path, LOG.splitlines(keepends=True)[0])
+    _, report = imported(path)
+    assert report.unread == [f"{path}: a log of slurmctld in which no job preempts another"]

@@ -1,0 +1,68 @@
+"""Events that a profile makes, checked as the service will check them."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+import msgspec
+import msgspec.inspect
+
+from ett_service.core.errors import EttError
+from ett_service.importers.importer import WireEvent, clean
+from ett_service.ingest.text import DAMAGED
+from ett_service.ingest.wire import AnyEvent
+
+STRUCTS: Final[Mapping[str, Any]] = {
+    str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
+}
+_LONGEST_TEXT: Final = 2_000
+_MESSAGES: Final = frozenset({"exception", "message", "reason", "scheduler_state"})
+_MEMBER = re.compile(r"at `\$\.(\w+)")
+
+
+class NoEvent(EttError):
+    """A line or row does not make the event that its template says; the message says why."""
+
+
+def checked(event: WireEvent) -> WireEvent:
+    """Return an event with its members as the wire has them: texts of digits are numbers.
+
+    Raises:
+        NoEvent: where the service would refuse it.
+    """
+    struct = STRUCTS[event["type"]]
+    if "job" not in event:
+        raise NoEvent("it has no job: name it with --job, or in the profile's `common`")
+    for name in _TEXTS[event["type"]]:
+        if name not in event:
+            continue
+        text = clean(str(event[name]), _LONGEST_TEXT)
+        if DAMAGED in text and name not in _MESSAGES:
+            raise NoEvent(f"bytes of `{name}` are no text: {text[:60]!r}")
+        event[name] = text
+    try:
+        sent: WireEvent = msgspec.to_builtins(msgspec.convert(event, struct, strict=False))
+    except msgspec.ValidationError as error:
+        member = _MEMBER.search(str(error))
+        value = f" {clean(str(event.get(member[1])), 60)!r}" if member is not None else ""
+        raise NoEvent(f"{error}:{value}") from None
+    return sent
+
+
+def _texts_of(struct: Any) -> frozenset[str]:
+    """Return the members that are texts, which tables may write as numbers."""
+    kind = msgspec.inspect.type_info(struct)
+    assert isinstance(kind, msgspec.inspect.StructType)
+    return frozenset(each.name for each in kind.fields if _is_text(each.type))
+
+
+def _is_text(kind: Any) -> bool:
+    while isinstance(kind, msgspec.inspect.Metadata):
+        kind = kind.type
+    if isinstance(kind, msgspec.inspect.UnionType):
+        kinds = [each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType)]
+        return len(kinds) == 1 and _is_text(kinds[0])
+    return isinstance(kind, msgspec.inspect.StrType)
+
+
+_TEXTS: Final = {name: _texts_of(struct) for name, struct in STRUCTS.items()}
