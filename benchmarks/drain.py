@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -149,22 +150,30 @@ def loaded(server: Server, job: str, size: int, encoding: str) -> Rate:
             pool.submit(load, server.address, headers, bodies[place::CONNECTIONS])
             for place in range(CONNECTIONS)
         ]
-        accepted = sum(each.result() for each in loads)
+        n_accepted = sum(each.result() for each in loads)
         seconds = time.perf_counter() - began
-    if accepted != prepared.events:
-        raise RuntimeError(f"{accepted} of {prepared.events} events were accepted")
+    if n_accepted != prepared.events:
+        raise RuntimeError(f"{n_accepted} of {prepared.events} events were accepted")
     return Rate(prepared.events, prepared.size, seconds)
 
 
 def load(address: str, headers: dict[str, str], bodies: Sequence[bytes]) -> int:
     """Send bodies over one connection, and return how many events were accepted."""
-    accepted = 0
     with closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)) as connection:
-        for body in bodies:
-            connection.request("POST", "/v1/events", body, headers)
-            answer = connection.getresponse().read()
-            accepted += int(json.loads(answer)["accepted"])
-    return accepted
+        return sum(accepted(connection, headers, body) for body in bodies)
+
+
+def accepted(connection: http.client.HTTPConnection, headers: dict[str, str], body: bytes) -> int:
+    """Send a body, again when the server says so while it has no room; return what it accepted."""
+    while True:
+        connection.request("POST", "/v1/events", body, headers)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status == HTTPStatus.OK:
+            return int(answer["accepted"])
+        if response.status != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise RuntimeError(f"{response.status}: {answer}")
+        time.sleep(float(response.headers["Retry-After"]))
 
 
 @dataclass(frozen=True)

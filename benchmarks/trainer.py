@@ -31,6 +31,9 @@ CLAIMS = {
     "import torch, hooked / not": 1.03,
 }
 LONGEST_IMPORT_MS = 30.0
+KEPT = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "1073741824"}
+"""Memory that the C library keeps: giving it back and faulting it in anew costs a step up to a
+fifth, or nothing, by what happens to lie at the end of the heap."""
 
 IMPORT_TORCH = """
 import time
@@ -132,7 +135,7 @@ def recorded() -> Callable[[Any, int], None]:
 
 def trainer(folder: Path, url: str | None) -> "subprocess.Popen[str]":
     """Start a trainer, recorded where there is somewhere to send to."""
-    env = {**os.environ, "ETT_SPOOL": str(folder)} | ({"ETT_URL": url} if url else {})
+    env = {**os.environ, **KEPT, "ETT_SPOOL": str(folder)} | ({"ETT_URL": url} if url else {})
     command = [sys.executable, __file__, "--train", "on" if url else "off"]
     return subprocess.Popen(  # noqa: S603 -- this program
         command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -98,5 +98,9 @@ def _jobs() -> Iterator[str]:
     number = 0
     while True:
         number += 1
-        times = "2026-03-01 08:00:00,2026-03-01 08:04:00,2026-03-01 09:00:00"
-        yield f"llm-{number // 8},{number},8,64,{times},COMPLETED\n"
+        day, hour = number // 900 % 28 + 1, number // 60 % 15 + 8
+        times = [
+            f"2026-03-{day:02} {hour + more:02}:{number % 60:02}:{second:02}"
+            for more, second in ((0, 7), (0, 42), (1, 3))
+        ]
+        yield f"llm-{number // 8},{number},8,64,{','.join(times)},COMPLETED\n"

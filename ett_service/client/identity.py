@@ -15,7 +15,9 @@ gpus       ``init(gpus=)``, ``ETT_GPUS``, ``SLURM_GPUS_ON_NODE`` times ``SLURM_J
 
 import unicodedata
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from ett_service.client.guard import misused
 from ett_service.client.members import word
@@ -24,6 +26,8 @@ NAMED = "ETT_LAUNCHED_AS"
 """Set by ``ett run`` for its child: the job's name, which it has recorded already."""
 
 _NAME_LIMIT = 200
+_LAST_SECOND = 253_402_300_800  #: of the year 9999
+USABLE_NAMES = f"a job's name has up to {_NAME_LIMIT} printable characters without '/'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +118,36 @@ def hosts_of(env: Mapping[str, str]) -> int | None:
 
 def allocated_at_us(env: Mapping[str, str]) -> int | None:
     """When the allocation began, in microseconds since the Unix epoch; None where unknown."""
-    seconds = _first_number(env, "SLURM_JOB_START_TIME", limit=2**40)
-    return seconds * 1_000_000 if seconds else None
+    return _instant_us(env, "ETT_ALLOCATED_AT") or _instant_us(env, "SLURM_JOB_START_TIME")
 
 
-def _first_number(env: Mapping[str, str], *names: str, limit: int = 2**31 - 1) -> int | None:
+def submitted_at_us(env: Mapping[str, str]) -> int | None:
+    """When the job was submitted, in microseconds since the Unix epoch; None where unknown."""
+    return _instant_us(env, "ETT_SUBMITTED_AT")
+
+
+def _instant_us(env: Mapping[str, str], name: str) -> int | None:
+    """Read a variable that holds seconds since the Unix epoch, or an instant with its zone."""
+    text = env.get(name, "").strip()
+    with suppress(ValueError, OverflowError):
+        at = float(text) if text[:1].isdigit() and "-" not in text else _seconds(text)
+        if 0 < at < _LAST_SECOND:
+            return round(at * 1_000_000)
+    if text:
+        misused(f"{name} is no instant and is not heeded:", text)
+    return None
+
+
+def _seconds(text: str) -> float:
+    at = datetime.fromisoformat(text)
+    return at.timestamp() if at.tzinfo is not None else 0.0
+
+
+def _first_number(env: Mapping[str, str], *names: str) -> int | None:
     """Return the first of these variables that holds a whole number from 0."""
     for name in names:
         text = env.get(name, "").strip()
-        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= limit:  # noqa: PLR2004 -- 64 bits
+        if text.isascii() and text.isdigit() and len(text) < 11 and int(text) < 2**31:  # noqa: PLR2004 -- 31 bits
             return int(text)
         if text:
             misused(f"{name} is no whole number in range and is not heeded:", text)

@@ -8,11 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Never
 
-from ett_service.client.clock import CLOCK_ID
+from ett_service.client.clock import CLOCK_ID, mono_us
 from ett_service.client.current import current
 from ett_service.client.exits import Exits
 from ett_service.client.guard import guarded, misused, surplus, warn_once
-from ett_service.client.identity import Identity, gpus_of, identify, is_disabled, job_name
+from ett_service.client.identity import (
+    USABLE_NAMES,
+    Identity,
+    gpus_of,
+    identify,
+    is_disabled,
+    job_name,
+)
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
 from ett_service.client.reporting.loop import step_due
@@ -120,13 +127,13 @@ class Session:
         is_of_trainer = current.recorder is self.recorder
         if is_of_trainer:
             current.clear()
-        deadline = time.monotonic() + _EXIT_SECONDS
+        ended_us = mono_us()
         guarded(otherwise=None)(sender.stop)(_EXIT_SECONDS)
         if is_of_trainer:
-            self._report(sender, deadline)
+            self._report(sender, ended_us)
 
     @guarded(otherwise=None)
-    def _report(self, sender: Any, deadline: float) -> None:
+    def _report(self, sender: Any, ended_us: int) -> None:
         """Report what became of the events: to the launcher, if there is one, which says it."""
         from ett_service.client.sending import notices, tallies  # noqa: PLC0415 -- with the sender
 
@@ -134,10 +141,11 @@ class Session:
         closing = sender.closing()
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
-            tallies.leave(closing.directory, identity.launch, closing.tally)
+            end = tallies.LastEnd(ended_us, identity.cycle)
+            tallies.leave(closing.directory, identity.launch, closing.tally, end)
         elif identity.leads and not self._is_forked:
-            seconds = min(deadline - time.monotonic(), notices.ASK_SECONDS)
-            notices.notice(closing.line(seconds))
+            left = _EXIT_SECONDS - (mono_us() - ended_us) / 1e6
+            notices.notice(closing.line(min(left, notices.ASK_SECONDS)))
 
     def _in_child(self) -> None:
         if current.recorder is not None:
@@ -304,7 +312,7 @@ def _setup(
         misused(
             "nothing is recorded: the job has no usable name:",
             env.get("ETT_JOB") if job is None else job,
-            "; give init(job=...) or ETT_JOB, up to 200 printable characters without '/'",
+            f"; give init(job=...) or ETT_JOB: {USABLE_NAMES}",
         )
         return None
     return Setup(identity, default_root(env), url, key)

@@ -10,6 +10,7 @@ from ett_service.client.identity import (
     identify,
     job_name,
     launch_of,
+    submitted_at_us,
 )
 
 TORCHRUN = {
@@ -92,3 +93,25 @@ def test_the_allocation_comes_from_slurm() -> None:
     assert hosts_of(SLURM) == 4
     assert allocated_at_us(SLURM) == 1_772_160_331_000_000
     assert allocated_at_us({}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "at_us"),
+    [
+        ("1772160331", 1_772_160_331_000_000),
+        ("1772160331.5", 1_772_160_331_500_000),
+        ("2026-02-27T02:45:31Z", 1_772_160_331_000_000),
+        ("2026-02-27T03:45:31+01:00", 1_772_160_331_000_000),
+        ("2026-02-27T02:45:31", None),  # of which zone?
+        ("Unknown", None),
+        ("0", None),
+        ("9" * 400, None),
+        ("nan", None),
+        ("1e999", None),
+        ("-5", None),
+        ("", None),
+    ],
+)
+def test_an_instant_is_seconds_or_has_a_zone(text: str, at_us: int | None) -> None:
+    assert submitted_at_us({"ETT_SUBMITTED_AT": text}) == at_us
+    assert allocated_at_us(SLURM | {"ETT_ALLOCATED_AT": text}) == (at_us or 1_772_160_331_000_000)

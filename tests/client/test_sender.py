@@ -101,6 +101,15 @@ def test_a_wrong_key_is_noticed_once_and_not_retried_soon(
     assert "ett_key" not in noticed
 
 
+def test_an_address_that_is_none_is_to_be_mended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with recording(tmp_path, url="localhost:8080") as here, phase("evaluation"):
+        assert not here.session.sender.flush(0.3)
+    assert "is not an http or https address; training goes on" in (line := capfd.readouterr().err)
+    assert "check ETT_URL" in line
+
+
 def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

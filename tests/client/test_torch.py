@@ -14,6 +14,8 @@ import pytest
 
 from ett_service.client.torch.compile_records import laid_out, stages_of
 from ett_service.client.torch.compiles import facts_of
+from ett_service.core.failures.rules import RULES
+from ett_service.core.ledger.attempt_results import first_match
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment, run_ett
 
@@ -241,6 +243,11 @@ ett.end()
 
 
 @pytest.mark.long
+def rule_of(ended: dict[str, Any]) -> str:
+    place, _ = first_match(ended["message"], "", ended["signal"], None) or (0, "")
+    return RULES[place].name
+
+
 def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"
@@ -264,5 +271,7 @@ def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Pa
         (1, "completed", None),
         (None, "completed", None),
     ]
+    (killed,) = (event for event in events if event.get("signal") == 9)
+    assert rule_of(killed) == "killed_first"
     assert len({event["launch"] for event in events}) == 1
     assert {event["cycle"] for event in events if event["type"] == "progress"} == {0, 1}

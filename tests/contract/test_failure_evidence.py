@@ -85,3 +85,26 @@ def test_an_agents_report_names_the_worker_that_began_it(corpus: Path) -> None:
     assert crashed.evidence.event_id == "1"
     assert (killed.origin, killed.cause) == (Origin.UNKNOWN, Cause.UNKNOWN)
     assert killed.evidence.event_id == "0"
+
+
+def test_a_worker_that_its_agent_saw_killed_is_named_before_a_peer_that_missed_it() -> None:
+    missed = AttemptEnded(
+        id="peer", at=0, rank=0, outcome=Outcome.FAILED, message="Connection reset by peer"
+    )
+    seen = AttemptEnded(
+        id="agent",
+        at=1,
+        outcome=Outcome.FAILED,
+        signal=9,
+        message="killed from outside, the first of its node to die",
+    )
+    memory = AttemptEnded(
+        id="kernel",
+        at=2,
+        outcome=Outcome.FAILED,
+        signal=9,
+        message="oom_kill of the control group rose by 1: out of memory",
+    )
+
+    assert judged(missed, seen).evidence.event_id == "agent"
+    assert judged(missed, seen, memory).cause is Cause.OOM

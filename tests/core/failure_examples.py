@@ -116,6 +116,10 @@ EXAMPLES = {
         "traceback : Signal 9 (SIGKILL) received by PID 6421",
     ),
     "native_crash": ("139", "137"),
+    "killed_first": (
+        "killed from outside, the first of its node to die",
+        "the first of its node to finish",
+    ),
     "fabric_error": (
         "NCCL WARN NET/IB : Got completion from peer 10.0.0.7 with status=12",
         "NET/IB : Using [0]mlx5_0:1/IB",

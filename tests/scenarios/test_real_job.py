@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ett_service.api.app import FIRST_PROJECT
 from ett_service.api.jobs.timeline import LEDGER_PROCESS
+from ett_service.api.start import FIRST_PROJECT
 from tests.builders.servers.ett import Server
 from tests.builders.servers.processes import ETT
 

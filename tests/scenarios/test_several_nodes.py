@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.events import Event, Progress
+from ett_service.core.events import Event, Progress, SpanOver
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import FAILURES, Category, Outcome
@@ -150,6 +150,8 @@ def test_one_agent_counts_its_restart(tmp_path: Path) -> None:
     assert ledger.attempts[0].outcome is Outcome.FAILED
     quality = ledger.quality
     assert (quality.unreported_restarts, quality.restart_counts_disagree) == (0, 0)
+    meetings = [e for e in events if isinstance(e, SpanOver) and e.stage == "rendezvous"]
+    assert {event.cycle for event in meetings} == {0, 1}
 
 
 @pytest.mark.long

@@ -13,7 +13,14 @@ from typing import Any
 
 from ett_service.client.clock import mono_us
 from ett_service.client.guard import guarded
-from ett_service.client.identity import NAMED, Identity, is_disabled, job_name, launch_of
+from ett_service.client.identity import (
+    NAMED,
+    USABLE_NAMES,
+    Identity,
+    is_disabled,
+    job_name,
+    launch_of,
+)
 from ett_service.client.launching.launcher import (
     child_environment,
     ending_of,
@@ -35,8 +42,10 @@ from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
 from ett_service.client.sending.notices import Closing, notice
 from ett_service.client.sending.spool import default_root, job_directory
-from ett_service.client.sending.tallies import collect
+from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
+from ett_service.client.starting.memory import MemoryKills, as_evidence
+from ett_service.client.starting.opening import say_allocation
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
@@ -45,6 +54,7 @@ NOT_FOUND = 127
 _STARTED = {"type": "attempt_started", "cycle": None, "rank": None}
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
+_SHOWN = 60
 
 
 def add_run(verbs: Any) -> None:
@@ -97,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if records:
-        _after(launch, ending_of(code, command), as_json=args.json)
+        ending = as_evidence(ending_of(code, command), launch.memory.since())
+        _after(launch, ending, as_json=args.json)
     return 128 - code if code < 0 else code
 
 
@@ -112,6 +123,7 @@ class Launch:
     identity: Identity | None = None  #: where the job has a name before its command runs
     fresh: str | None = None  #: the name of a job that nobody named
     sent: Tally = field(default_factory=Tally)  #: by the launcher itself
+    memory: MemoryKills = field(default_factory=MemoryKills)
     began_us: int = field(default_factory=mono_us)
     began_s: float = field(default_factory=time.time)
 
@@ -133,10 +145,12 @@ def _before(launch: Launch) -> None:
     """Name the job for the child, whatever that would call it, and look whether it was finished."""
     env, command = launch.env, launch.command
     name = job_name(env)
-    if name is None and not env.get("ETT_JOB"):
+    if name is None:
+        if env.get("ETT_JOB"):
+            notice(f"{env['ETT_JOB'][:_SHOWN]!r} cannot name a job: {USABLE_NAMES}")
         launch.fresh = env["ETT_JOB"] = fresh_name(command, launch.began_s, launch_of(env))
         return
-    if name is None or (identity := launcher_identity(env, command)) is None:
+    if (identity := launcher_identity(env, command)) is None:
         return
     env[NAMED] = name
     launch.identity = identity
@@ -162,14 +176,36 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
     recorder = launch.session.recorder or _begin_late(launch)
     if recorder is None:
         return
+    if recorder.identity.leads:
+        say_allocation(recorder, launch.env, launch.began_us)  # where the child did not
+    is_well = ending["outcome"] == "completed"
+    if is_well:
+        _say_exit(recorder, launch.began_us)
     recorder.write({"type": "attempt_ended", "cycle": None, **ending})
-    is_over = ending["outcome"] == "completed" and not launch.more_follows
-    if is_over and ends_the_job(recorder.identity, launch.env, launch.command):
+    if (
+        is_well
+        and not launch.more_follows
+        and ends_the_job(recorder.identity, launch.env, launch.command)
+    ):
         recorder.write({"type": "job_ended", "cycle": None, **ending})
     sender = launch.session.sender
     launch.session.close()
     launch.sent = sender.closing().tally
     _ship_after(launch, recorder.identity, as_json=as_json)
+
+
+def _say_exit(recorder: Recorder, began_us: int) -> None:
+    """Say how long the processes took to go, from when the last of them had nothing more to say.
+
+    What ended before the launch *began* was another of the same allocation.
+    """
+    directory = recorder.spool.directory.parent
+    end = last_end(directory, recorder.identity.launch)
+    if end is not None and end.at_us >= began_us:
+        start, now = recorder.lines.at(end.at_us), mono_us()
+        span = {"type": "span", "phase": "shutdown", "cycle": end.cycle, "start": start}
+        for stage in (None, "process_exit"):
+            recorder.write({**span, "stage": stage, "rank": None}, now)
 
 
 def _begin_late(launch: Launch) -> Recorder | None:

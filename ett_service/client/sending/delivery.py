@@ -113,7 +113,8 @@ def _post(target: Target, batch: Batch, timeout: float) -> Verdict:
     try:
         answer = transport.request("POST", url, target.key, body, headers, timeout=timeout)
     except transport.Unreachable as error:
-        return Verdict(Fate.LATER, reason=str(error))
+        is_address = not isinstance(error, transport.NoAddress)
+        return Verdict(Fate.LATER if is_address else Fate.ASTRAY, reason=str(error))
     return judge(answer, batch.lines, batch_id)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote as quote_for_shell
 from urllib.parse import quote
 
 from ett_service.client.sending.courier import Tally
@@ -49,7 +50,7 @@ class Closing:
             reason = f" ({self.trouble})" if self.trouble else ""
             return (
                 f"{self.job}: {_events(self.unsent)} not sent{reason}; later: "
-                f"ett sync {self.directory}"
+                f"ett sync {quote_for_shell(str(self.directory))}"
             )
         sent = self.tally.accepted + self.tally.duplicate
         parts = [f"{self.job}: {_events(sent)} sent to {target.url}"]
@@ -57,7 +58,7 @@ class Closing:
             parts.append(f"{self.tally.rejected} refused, see refused.jsonl in {self.directory}")
         if (ratio := _ett_ratio(self.job, target, seconds)) is not None:
             parts.append(f"ETT {ratio:.1%} so far")
-        return "; ".join([*parts, f"more: ett job {self.job}"])
+        return "; ".join([*parts, f"more: ett job {quote_for_shell(self.job)}"])
 
 
 def _events(count: int) -> str:

@@ -1,9 +1,11 @@
-"""What the processes of a launch sent themselves, left for the launcher that sums it up."""
+"""What the processes of a launch sent, and when they ended, left for the launcher of them all."""
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple
 from pathlib import Path
+from typing import NamedTuple
 
 from ett_service.client.sending.courier import Tally
 
@@ -11,25 +13,42 @@ LAUNCHER = "ETT_LAUNCHER"
 """Set by ``ett run`` for its child: who reports what became of the events."""
 
 
-def leave(directory: Path, launch: str, tally: Tally) -> None:
-    """Leave what a process sent in the *directory* of its job. Raises ``OSError``."""
+class LastEnd(NamedTuple):
+    """When the last process of a launch began to end, in microseconds of the clock."""
+
+    at_us: int
+    cycle: int
+
+
+def leave(directory: Path, launch: str, tally: Tally, end: LastEnd) -> None:
+    """Leave in the *directory* of its job what a process sent. Raises ``OSError``."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(_path(directory, launch), flags, 0o600)
     try:
-        os.write(fd, (" ".join(map(str, astuple(tally))) + "\n").encode())
+        os.write(fd, (" ".join(map(str, (*end, *astuple(tally)))) + "\n").encode())
     finally:
         os.close(fd)
 
 
+def last_end(directory: Path, launch: str) -> LastEnd | None:
+    """Return when the last of those that left something ended, None where nobody did."""
+    return max((end for end, _ in _left(directory, launch)), default=None)
+
+
 def collect(directory: Path, launch: str) -> Tally:
     """Return the sum of what was left, and remove it."""
-    path = _path(directory, launch)
     total = Tally()
-    with suppress(OSError, ValueError):
-        for line in path.read_text("ascii").splitlines():
-            total = total + Tally(*map(int, line.split()))
-    path.unlink(missing_ok=True)
+    for _, tally in _left(directory, launch):
+        total = total + tally
+    _path(directory, launch).unlink(missing_ok=True)
     return total
+
+
+def _left(directory: Path, launch: str) -> Iterator[tuple[LastEnd, Tally]]:
+    with suppress(OSError, ValueError, TypeError):
+        for line in _path(directory, launch).read_text("ascii").splitlines():
+            at_us, cycle, *counts = map(int, line.split())
+            yield LastEnd(at_us, cycle), Tally(*counts)
 
 
 def _path(directory: Path, launch: str) -> Path:

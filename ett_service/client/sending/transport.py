@@ -21,6 +21,10 @@ class Unreachable(OSError):
     """No complete answer came back; the message names the address and what went wrong."""
 
 
+class NoAddress(Unreachable):
+    """What was given is no address of the web, whatever may be up or down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """What the server said, whatever its status. Header names are in lower case."""
@@ -48,10 +52,10 @@ def request(
     """Send one request and return the answer, redirects and errors included.
 
     The key travels in the ``Authorization`` header only. ``timeout`` is in seconds, for the
-    connection and again for the whole answer. Raises ``Unreachable``.
+    connection and again for the whole answer. Raises ``Unreachable``, also as ``NoAddress``.
     """
     if not _is_web(url):
-        raise Unreachable(f"{url} is not an http or https address")
+        raise NoAddress(f"{url} is not an http or https address")
     sent = urllib.request.Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310 -- checked above
     if key:
         sent.add_unredirected_header("Authorization", f"Bearer {key}")

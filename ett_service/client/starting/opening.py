@@ -9,12 +9,17 @@ from typing import Any
 
 from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, misused
-from ett_service.client.identity import allocated_at_us, hosts_of
+from ett_service.client.identity import allocated_at_us, hosts_of, submitted_at_us
 from ett_service.client.lines import new_producer
 from ett_service.client.members import FACTS, word
 from ett_service.client.recorder import Recorder
 from ett_service.client.starting.begun import begins_first
-from ett_service.client.starting.torchrun import command_of, joins_nodes, rendezvous_id
+from ett_service.client.starting.torchrun import (
+    command_of,
+    joins_nodes,
+    rendezvous_began_us,
+    rendezvous_id,
+)
 
 
 @guarded(otherwise=None)
@@ -121,19 +126,29 @@ def say_start(
 
 
 def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
-    base = recorder.lines.base_us
     failure = last_failure(env)
     if failure is not None:
         at = failure.pop("at_us")
-        recorder.write(failure, at - base)
-    allocated = allocated_at_us(env)
-    # Later cycles, and lives under the same count, run in the allocation that the first reported.
-    if allocated is None or recorder.identity.cycle > 0:
+        recorder.write(failure, at - recorder.lines.base_us)
+    say_allocation(recorder, env, began)
+
+
+@guarded(otherwise=None)
+def say_allocation(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
+    """Say once an attempt how long it was scheduled and set up, as far as the environment tells.
+
+    Its launch *began* at that instant of the clock, in microseconds. Later cycles, and lives under
+    the same count, run in the allocation that the first reported; a later attempt waited for
+    another than that which was submitted.
+    """
+    identity, base = recorder.identity, recorder.lines.base_us
+    allocated, submitted = allocated_at_us(env), submitted_at_us(env)
+    if allocated is None or identity.cycle > 0 or not began - _DAY_US < allocated - base < began:
         return
-    start = allocated - base
-    allocation = f"allocation-{recorder.identity.launch}-{recorder.identity.attempt}"
-    if began - _DAY_US < start < began and begins_first(_job_directory(recorder), allocation):
-        recorder.span("hardware_setup", None, start, began)
+    if begins_first(_job_directory(recorder), f"allocation-{identity.launch}-{identity.attempt}"):
+        if submitted is not None and submitted < allocated and identity.attempt == 0:
+            recorder.span("scheduling", None, submitted - base, allocated - base)
+        recorder.span("hardware_setup", None, allocated - base, began)
 
 
 def _job_directory(recorder: Recorder) -> Path:
@@ -163,13 +178,16 @@ def _began_at() -> int:
 def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     """When the launch of a life that began at *own* began: with the agent that started it first.
 
-    An agent counts no restart for a change of membership, so that its count stays 0. The agent of
-    a rank that does not lead may have come to a launch that goes on.
+    Later lives began with their agent's rendezvous, where it tells of that. An agent counts no
+    restart for a change of membership, so that its count stays 0. The agent of a rank that does
+    not lead may have come to a launch that goes on.
     """
     agent = os.getppid()
     mark = f"agent-{launch_of_process(agent)}-{env.get('LOCAL_RANK')}"
     counts_none = env.get("TORCHELASTIC_RESTART_COUNT") == "0"
     # Every rank leaves a mark: a change of membership may make another one lead.
     first = counts_none and begins_first(_job_directory(recorder), mark)
-    began = process_started_us(agent) if first and recorder.identity.leads else None
+    if not recorder.identity.leads:
+        return own
+    began = process_started_us(agent) if first else rendezvous_began_us(env, agent)
     return own if began is None else min(began, own)

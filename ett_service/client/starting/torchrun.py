@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+RENDEZVOUS = "ETT_RENDEZVOUS"
+"""Set by torchrun's agent under ``ett run`` for its workers: since when it waited for all nodes."""
+
 _MODULE = ["-m", "torch.distributed.run"]
 
 
@@ -24,6 +27,18 @@ def rendezvous_id(command: Sequence[str], env: Mapping[str, str]) -> str:
     """Return what all nodes of a torchrun have in common, empty where that is nothing."""
     named = option(command, env, "rdzv-id")
     return "" if named is None or named == "none" else named
+
+
+def rendezvous_of(agent: int, began_us: int) -> str:
+    """Return the variable's value: the agent's process, and an instant of its clock."""
+    return f"{agent}-{began_us}"
+
+
+def rendezvous_began_us(env: Mapping[str, str], agent: int) -> int | None:
+    """Return when the *agent* last began to wait for all nodes, None where it does not tell."""
+    process, _, began = env.get(RENDEZVOUS, "").partition("-")
+    is_told = process == str(agent) and began.isascii() and began.isdigit()
+    return int(began) if is_told else None
 
 
 def option(command: Sequence[str], env: Mapping[str, str], name: str) -> str | None:

@@ -1,7 +1,8 @@
-"""torchrun, with its agent made to tell how workers died: ``python -m ...torch.agent ARGS``.
+"""torchrun, with its agent made to tell of restarts: ``python -m ...torch.agent ARGS``.
 
-A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself. What
-is wrapped is private to torch: where it is not there, torchrun runs as it is.
+A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself: how
+the worker died, and since when it waited for all nodes. What is wrapped is private to torch: where
+it is not there, torchrun runs as it is.
 """
 
 import os
@@ -10,38 +11,55 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.clock import mono_us
 from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, identify
 from ett_service.client.lines import Lines, new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import Spool, default_root, job_directory
+from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import launch_of_agent
+from ett_service.client.starting.torchrun import RENDEZVOUS, rendezvous_of
 
-_SIGTERM = -15
+_SIGKILL, _SIGTERM = -9, -15
+
+_FIRST_KILLED = "killed from outside, the first of its node to die"
+"""A rule of ours reads it: what other ranks say of a peer that is gone came after that."""
 
 
 def watch() -> None:
-    """Wrap the agent's look at its workers. Raises ``ImportError`` or ``AttributeError``."""
+    """Wrap how the agent looks at its workers and meets others.
+
+    Raises ``ImportError`` or ``AttributeError``.
+    """
     from torch.distributed.elastic.agent.server import local_elastic_agent as local  # noqa: PLC0415
 
     agent = local.LocalElasticAgent
     look = agent._monitor_workers  # noqa: SLF001 -- nothing public tells of a restart
+    memory = MemoryKills()
 
     def looking(self: Any, group: Any) -> Any:
         seen = look(self, group)
-        _tell(self, group, seen)
+        _tell(self, group, seen, memory)
         return seen
 
     agent._monitor_workers = looking  # type: ignore[method-assign]  # noqa: SLF001 -- likewise
+    meet = agent._rendezvous  # noqa: SLF001 -- likewise
+
+    def meeting(self: Any, group: Any) -> Any:
+        os.environ[RENDEZVOUS] = rendezvous_of(os.getpid(), mono_us())
+        return meet(self, group)
+
+    agent._rendezvous = meeting  # type: ignore[method-assign]  # noqa: SLF001 -- likewise
 
 
 @guarded(otherwise=None)
-def _tell(agent: Any, group: Any, seen: Any) -> None:
+def _tell(agent: Any, group: Any, seen: Any, memory: MemoryKills) -> None:
     if not seen.failures:
         return
     rank, failure = first_failure(seen.failures)
     cycle = int(group.spec.max_restarts) - int(agent._remaining_restarts)  # noqa: SLF001
-    tell_failure(os.environ, rank, failure, cycle)
+    tell_failure(os.environ, rank, failure, cycle, memory.since())
 
 
 def first_failure(failures: Mapping[int, Any]) -> tuple[int, Any]:
@@ -52,8 +70,13 @@ def first_failure(failures: Mapping[int, Any]) -> tuple[int, Any]:
     )
 
 
-def tell_failure(env: Mapping[str, str], rank: int, failure: Any, cycle: int) -> None:
-    """Leave an ``attempt_ended`` of this cycle in a spool of its own, for the next to send."""
+def tell_failure(
+    env: Mapping[str, str], rank: int, failure: Any, cycle: int, memory_kills: int = 0
+) -> None:
+    """Leave an ``attempt_ended`` of this cycle in a spool of its own, for the next to send.
+
+    The kernel has killed *memory_kills* processes for want of memory since the cycle before.
+    """
     root = default_root(env)
     identity = _identity(env, root, failure.pid)
     if identity is None:
@@ -69,9 +92,13 @@ def tell_failure(env: Mapping[str, str], rank: int, failure: Any, cycle: int) ->
         "outcome": "failed",
         "signal": -code if code < 0 else None,
         "exit_code": code if code > 0 else None,
+        "message": _FIRST_KILLED if code == _SIGKILL else None,
         "reason": f"worker of rank {rank} died, seen by torchrun",
         "attributes": {"failed_rank": rank, "pid": failure.pid},
     }
+    ending = as_evidence(ending, memory_kills)
+    if ending["message"]:
+        ending["message"] = f"rank {rank}: {ending['message']}"
     spool.write(lines.line(ending))
     spool.close()
 

@@ -11,7 +11,7 @@ from ett_service.client.current import current
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.checkpoint import report_restored
 from ett_service.client.reporting.layers import AUTO
-from ett_service.client.reporting.loop import enter_loop, step_from
+from ett_service.client.reporting.loop import enter_loop, may_step, step_from
 from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
 
@@ -46,7 +46,7 @@ def hook(module: Any) -> None:
 @body_of("steps", None)
 def _on_step(optimizer: Any, _args: object, _kwargs: object) -> None:
     recorder = current.recorder
-    if recorder is None:
+    if recorder is None or _all_said(recorder):
         return
     count = _count_of(recorder)
     if count.stepped and id(optimizer) not in count.stepped:
@@ -72,6 +72,11 @@ def _advance(count: _Count, optimizer: Any) -> None:
         batch = count.batch_at if count.batch_at > left else now
         count.enter_at = max(batch, compiled)
     count.pending_at = now
+
+
+def _all_said(recorder: Recorder) -> bool:
+    """Whether a script or framework reports its steps, and the loop is known."""
+    return recorder.loop.entered_at is not None and not may_step(AUTO)
 
 
 def _has_no_loop(recorder: Recorder) -> bool:

@@ -1,7 +1,17 @@
-"""Rules for what follows from another rank's end, and for what clears away the rest."""
+"""Rules for who was seen to die first, what follows from another's end, and what clears up."""
 
 from ett_service.core.failures.rule import Rule, Strength
 from ett_service.core.words import Cause, Origin
+
+WITNESSED = (
+    Rule(
+        "killed_first",
+        "text",
+        Cause.UNKNOWN,
+        ("killed from outside, the first of its node to die",),
+        Strength.WITNESSED,
+    ),
+)
 
 _ECHO = Strength.CONSEQUENCE
 ECHOES = (

@@ -12,6 +12,7 @@ class Strength(IntEnum):
     """How much a piece of evidence says about what came first."""
 
     INITIATING = auto()  #: names what broke
+    WITNESSED = auto()  #: a launcher saw it die before all others of its node, and not of what
     CONSEQUENCE = auto()  #: may as well echo another rank's end, or says only that one ended
     TEARDOWN = auto()  #: the launcher or the scheduler clears away the rest
 

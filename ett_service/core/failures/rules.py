@@ -6,7 +6,7 @@ earlier instant: what follows from another rank's death never outranks what bega
 
 from collections.abc import Iterable
 
-from ett_service.core.failures.echoes import ECHOES, TEARDOWNS
+from ett_service.core.failures.echoes import ECHOES, TEARDOWNS, WITNESSED
 from ett_service.core.failures.rule import Rule
 from ett_service.core.failures.xids import FOLLOWING_XIDS, XIDS
 from ett_service.core.words import Cause, Origin
@@ -337,5 +337,5 @@ _PROGRAM = (
     Rule("native_crash", "signal", Cause.USER_CODE, ("^(4|8|11)$",)),
 )
 
-RULES = (*_SCHEDULER, *_GPU, *_HOST, *_PROGRAM, *ECHOES, *TEARDOWNS)
+RULES = (*_SCHEDULER, *_GPU, *_HOST, *_PROGRAM, *WITNESSED, *ECHOES, *TEARDOWNS)
 """The table, in the order in which the rules are tried."""

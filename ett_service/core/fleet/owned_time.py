@@ -178,9 +178,9 @@ def time_in_window(
         if begin >= end:
             continue
         inside = edges[bisect_right(edges, begin) : bisect_left(edges, end)]
-        for start, stop in pairwise([begin, *inside, end]):
+        for start, stop in pairwise((begin, *inside, end)):
             cohort = frame.cohort(owned.counts_for, start)
-            yield cohort, owned._replace(start_at=start, end_at=stop)
+            yield cohort, OwnedTime(start, stop, *owned[2:])
 
 
 def with_waits(ledger: JobLedger) -> JobLedger:

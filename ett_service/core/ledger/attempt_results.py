@@ -93,6 +93,7 @@ def attempt_ledger(part: AttemptPart, setting: Setting) -> AttemptLedger:
         data_wait=_data_wait(events.attributes, segments.ownership),
         telemetry_us=events.attributes.telemetry_us,
         hooks=events.attributes.hooks,
+        compile_cache=events.attributes.compile_cache,
     )
 
 

@@ -279,6 +279,7 @@ class AttemptLedger:
     telemetry_us: int | None = None  #: what recording cost the process that it cost most
     hooks: Mapping[str, HookState] = field(default_factory=dict)  #: the worst of any process
     step_times: tuple[StepTime, ...] = ()  #: in order of days, then of tokens a step
+    compile_cache: str | None = None  #: ``cold``, ``warm``, ``mixed`` or ``disabled``; None: untold
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,8 @@ class Counterfactual:
         wall, weighted, held = [], [], []
         for owned in times:
             gone = self._gone_us(owned)
+            if not gone:
+                continue
             wall.append(gone)
             weighted.append(gone * owned.gpus)
             held.append(gone * owned.gpus if owned.held else 0.0)
@@ -133,7 +135,10 @@ class Counterfactual:
     def _gone_us(self, owned: OwnedTime) -> float:
         if owned.category is Category.EFFECTIVE_TRAINING:
             return 0.0
-        stays = self._categories[owned.category] * self._stages[owned.number, owned.category]
+        stays = self._categories.get(owned.category, 1.0)
+        stays *= self._stages.get((owned.number, owned.category), 1.0)
+        if stays == 1.0 and not self._chances.changes:
+            return 0.0
         staying_us = self._chances.staying_us(owned.start_at, owned.end_at)
         return owned.end_at - owned.start_at - stays * staying_us
 
@@ -163,6 +168,11 @@ class _Chances:
             counts = [count + step for count, step in zip(counts, steps[edge], strict=True)]
             chances = (chance**count for (chance, _), count in zip(removals, counts, strict=True))
             self._stays.append(math.prod(chances))
+
+    @property
+    def changes(self) -> bool:
+        """Whether any instant may go."""
+        return bool(self._edges)
 
     def staying_us(self, start: int, end: int) -> float:
         """Return how much of ``[start, end)`` is expected to stay."""

@@ -5,6 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,26 @@ def test_a_trainer_and_its_launcher_speak_of_one_attempt(tmp_path: Path) -> None
     assert len({event["producer"] for event in events}) == 2
 
 
+@pytest.mark.parametrize(("code", "stages"), [(0, [None, "process_exit"]), (3, [])])
+def test_how_long_the_processes_take_to_go_is_shutdown_if_they_end_well(
+    tmp_path: Path, code: int, stages: list[str | None]
+) -> None:
+    trainer = f"""import atexit, sys, time
+atexit.register(time.sleep, 0.3)
+import ett_service as ett
+ett.init()
+sys.exit({code})
+"""
+    with serving() as web:
+        env = environment(tmp_path, web.url)
+        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        going = [event for event in web.events if event.get("phase") == "shutdown"]
+    assert [event.get("stage") for event in going] == stages
+    for event in going:
+        began = datetime.fromisoformat(event["start"])
+        assert datetime.fromisoformat(event["at"]) - began > timedelta(seconds=0.3)
+
+
 def test_a_job_named_only_by_its_code_is_still_recorded(tmp_path: Path) -> None:
     trainer = "import ett_service as ett, os; ett.init('inner'); os.kill(os.getpid(), 9)"
     with serving() as web:
@@ -59,6 +81,20 @@ def test_a_job_named_only_by_its_code_is_still_recorded(tmp_path: Path) -> None:
         assert run_ett(env, "run", "--", sys.executable, "-c", trainer).returncode == 137
         assert {event["job"] for event in web.events} == {"inner"}
         assert endings(web.events) == [("failed", None, 9)]
+
+
+@pytest.mark.parametrize("command", ["sh", sys.executable])
+def test_an_allocation_is_reported_once_by_the_trainer_or_for_it(
+    tmp_path: Path, command: str
+) -> None:
+    code = "import ett_service as ett; ett.init()" if command == sys.executable else "exit 0"
+    began = str(int(time.time()) - 40)
+    with serving() as web:
+        env = environment(tmp_path, web.url, SLURM_JOB_ID="8041", SLURM_JOB_START_TIME=began)
+        run_ett(env, "run", "--", command, "-c", code)
+        (setup,) = (event for event in web.events if event.get("phase") == "hardware_setup")
+        (launcher,) = {e["producer"] for e in web.events if e["type"] == "job_ended"}
+    assert (setup["producer"] == launcher) is (command == "sh")
 
 
 def test_two_runs_are_two_launches_and_a_scheduler_names_its_own(tmp_path: Path) -> None:

@@ -110,6 +110,17 @@ def test_a_command_without_a_name_is_recorded_under_a_fresh_one(tmp_path: Path) 
     assert re.search(r"recorded as job exit-0-\d{8}-\d{6}-\w{4}; --job names it", first.stderr)
 
 
+def test_a_name_that_no_job_can_have_is_refused_in_a_line_and_replaced(tmp_path: Path) -> None:
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="")
+        done = run_ett(env, "run", "--job", "a/b", "--", "sh", "-c", "exit 3")
+        jobs = {event["job"] for event in web.events}
+    assert done.returncode == 3
+    assert "ett: 'a/b' cannot name a job: a job's name has up to 200" in done.stderr
+    assert len(jobs) == 1
+    assert f"recorded as job {jobs.pop()}; --job names it" in done.stderr
+
+
 def test_a_trainer_without_a_name_is_of_the_fresh_job(tmp_path: Path) -> None:
     trainer = "import ett_service as ett; ett.init(); ett.end()"
     with serving() as web:

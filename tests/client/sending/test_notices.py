@@ -49,7 +49,7 @@ def test_a_job_that_is_not_folded_yet_is_asked_for_again() -> None:
 
     with serving(answer) as web:
         line = Closing("a b", Target(web.url), HERE, Tally(accepted=1), 0).line()
-    assert line == f"a b: 1 event sent to {web.url}; ETT 100.0% so far; more: ett job a b"
+    assert line == f"a b: 1 event sent to {web.url}; ETT 100.0% so far; more: ett job 'a b'"
     assert {received.path for received in asked} == {"/v1/jobs/a%20b"}
 
 

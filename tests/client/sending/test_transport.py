@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from ett_service.client.sending.transport import Unreachable, compressed, request
+from ett_service.client.sending.transport import NoAddress, Unreachable, compressed, request
 from tests.builders.servers.web import Received, Reply, serving
 
 KEY = "ett_secret"
@@ -43,7 +43,7 @@ def test_a_redirect_is_returned_and_the_key_stays_here() -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/hostname", "127.0.0.1:8080", "http://[::1", ""])
 def test_an_address_that_is_not_http_is_refused(url: str) -> None:
-    with pytest.raises(Unreachable, match="not an http"):
+    with pytest.raises(NoAddress, match="not an http"):
         request("GET", url)
 
 

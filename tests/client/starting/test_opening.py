@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from tests.builders.trainers import environment, run_trainer, spooled
 
@@ -71,6 +72,29 @@ for _ in range(2):
     assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
+def test_a_later_life_begins_with_the_rendezvous_that_its_own_agent_tells_of(
+    tmp_path: Path,
+) -> None:
+    agent = """
+import os, subprocess, sys, time
+from ett_service.client.clock import mono_us
+from ett_service.client.starting.torchrun import RENDEZVOUS, rendezvous_of
+os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+for process in (os.getpid(), 1):
+    began = mono_us()
+    os.environ |= {RENDEZVOUS: rendezvous_of(process, began), "ETT_JOB": f"{process == 1}-{began}"}
+    time.sleep(0.1)
+    subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
+"""
+    run_trainer(agent, environment(tmp_path, **TORCHRUN))
+    began = {(e["job"], e.get("stage", e["type"])): e["mono_us"] for e in spooled(tmp_path)}
+    ours, others = sorted({job for job, _ in began})
+    assert began[ours, "phase_started"] == int(ours.partition("-")[2])
+    assert (ours, "rendezvous") in began
+    assert began[others, "phase_started"] == began[others, "attempt_started"]
+    assert (others, "rendezvous") not in began
+
+
 def test_only_the_leading_rank_begins_with_its_agent(tmp_path: Path) -> None:
     agent = """
 import os, subprocess, sys, time
@@ -105,3 +129,23 @@ def test_hardware_setup_reaches_from_the_allocation_to_the_process(tmp_path: Pat
     run_trainer("ett.init()", environment(tmp_path, **slurm))
     (span,) = [event for event in spooled(tmp_path) if event.get("phase") == "hardware_setup"]
     assert span["start"].startswith(time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(int(start))))
+
+
+def test_scheduling_reaches_from_the_submission_to_the_allocation_of_the_first_attempt(
+    tmp_path: Path,
+) -> None:
+    now = int(time.time())
+    submitted = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - 300))
+    told = {"ETT_SUBMITTED_AT": submitted, "ETT_ALLOCATED_AT": str(now - 40)}
+    for attempt in ("0", "1"):
+        spool = tmp_path / attempt
+        run_trainer("ett.init()", environment(spool, **told, ETT_LAUNCH="l", ETT_ATTEMPT=attempt))
+    first, second = ([(e["phase"], e["start"]) for e in spans(tmp_path / n)] for n in "01")
+    allocated = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(now - 40))
+    assert second == [("hardware_setup", allocated)]
+    assert first == [("scheduling", submitted[:-1] + ".000000Z"), *second]
+
+
+def spans(folder: Path) -> list[dict[str, Any]]:
+    phases = ("scheduling", "hardware_setup")
+    return [event for event in spooled(folder) if event.get("phase") in phases]

@@ -76,6 +76,7 @@ MOST_HOOKS = 64
 _MOST_SECONDS = 1e9
 _LONGEST_HOOK = 100
 _HOOK_STATES = tuple(HookState)
+_CACHE_STATES = frozenset({"cold", "warm", "mixed", "disabled"})
 
 
 class Attributes:
@@ -90,12 +91,16 @@ class Attributes:
         self.data_wait_at = -NEVER  #: the latest instant at which the stream reported it
         self.telemetry_us: int | None = None
         self._hooks: dict[str, int] = {}
+        self._caches: set[str] = set()
 
     def add(self, attributes: Mapping[str, object]) -> None:
         """Take in what an event of any rank reports."""
         cost_us = reported_us(attributes.get("telemetry_seconds"))
         if cost_us is not None:
             self.telemetry_us = max(cost_us, self.telemetry_us or 0)
+        cache = attributes.get("compile_cache")
+        if isinstance(cache, str) and cache in _CACHE_STATES:
+            self._caches.add(cache)
         hooks = attributes.get("hooks")
         if isinstance(hooks, Mapping):
             source = attributes.get("source")
@@ -114,6 +119,11 @@ class Attributes:
             if isinstance(state, str) and state in _HOOK_STATES and len(name) <= _LONGEST_HOOK:
                 place = _HOOK_STATES.index(HookState(state))
                 self._hooks[name] = max(place, self._hooks.get(name, 0))
+
+    @property
+    def compile_cache(self) -> str | None:
+        """What compiles found in their caches, ``mixed`` where they differ; None if untold."""
+        return "mixed" if len(self._caches) > 1 else next(iter(self._caches), None)
 
     @property
     def hooks(self) -> dict[str, HookState]:

@@ -1,5 +1,7 @@
 """The events of one attempt, batch after batch."""
 
+import pytest
+
 from ett_service.core.events import (
     AttemptEnded,
     Event,
@@ -116,6 +118,24 @@ def test_totals_that_senders_report_are_the_largest_whatever_came_first() -> Non
     reported = attempt.attributes
     assert (reported.data_wait_us, reported.data_wait_at) == (9_500_000, 30)
     assert reported.telemetry_us == 250_000
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        (["warm", "warm"], "warm"),
+        (["cold", "warm"], "mixed"),
+        (["disabled"], "disabled"),
+        ([None, 1, {}, "lukewarm"], None),
+    ],
+)
+def test_the_cache_of_compiles_is_mixed_where_they_differ(
+    told: list[object], state: str | None
+) -> None:
+    attempt = _attempt()
+    attempt.add(_placed(*(_beat(at, compile_cache=each) for at, each in enumerate(told))))
+
+    assert attempt.attributes.compile_cache == state
 
 
 def test_what_is_no_number_of_seconds_reports_nothing() -> None:
