@@ -1,13 +1,17 @@
 """How long the server takes for each page of the demo fleet, and what goes over the wire.
 
-The pages are served in this process on a port, and read by one reader, one after the other, as a
-browser asks for them. The floor is the page of definitions, which asks the database for the
-session alone. A job of 200 attempts and 5,000 checkpoints is read likewise, and where playwright
-and chromium are there, drawn; MLflow's list of runs beside ours, with ``--mlflow URL``.
+An ``ett serve`` of its own serves the pages to one reader, one after the other, as a browser asks
+for them. The floor is the page of definitions, which asks the database for the session alone. A
+job of 200 attempts and 5,000 checkpoints is read likewise, and where playwright and chromium are
+there, drawn. ``--mlflow PYTHON`` draws MLflow's list of runs beside ours: the program of a virtual
+environment of its own, in which ``pip install mlflow`` was done; its runs are named as our jobs.
+``--store URL`` reads the pages of a store that ``benchmarks.large_store`` filled instead.
 """
 
 import argparse
+import os
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -15,19 +19,22 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from httpx2 import Client
+from httpx2 import Client, TransportError
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from tests.builders.servers.site import Site, served
+from ett_service.storage.record.keys import SCOPES, create_key
+from tests.builders.servers.ett import serving
+from tests.builders.servers.waiting import wait_for
 
-GOAL_MS, GOAL_BYTES, GOAL_DRAWN_S = 100.0, 150_000, 1.0
+GOAL_MS, GOAL_STORE_MS, GOAL_BYTES, GOAL_DRAWN_S = 100.0, 300.0, 150_000, 1.0
 FLOOR = "/definitions"
 SLOWED = 4  #: times, as on a weak laptop
 PROJECT = "default"  #: of the demo
@@ -44,8 +51,57 @@ PAGES = (
     "/quality",
     "/settings",
 )
+LISTS = (
+    "/jobs?sort=-ett_ratio",
+    "/jobs?sort=-e2e_seconds",
+    "/jobs?sort=job",
+    "/jobs?sort=-failures",
+    "/jobs?state=running",
+    "/jobs?team=pretraining&model=llm-70b",
+    "/jobs?q=llm-70b",
+    "/jobs?q=no-such-job",
+)
 _ATTEMPTS, _SAVES = 200, 25
 _AT_ONCE = 500
+_MLFLOW_RUNS = 50  #: as many as a page of our list has jobs
+_PATIENCE_S = 600.0  #: MLflow starts slowly on a busy machine
+_MLFLOW = """
+import sys
+from mlflow.tracking import MlflowClient
+client = MlflowClient(sys.argv[1])
+experiment = client.create_experiment("jobs")
+for name in sys.argv[2:]:
+    client.create_run(experiment, run_name=name, tags={"team": "pretraining"})
+print(experiment)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A server, and one who is signed in."""
+
+    url: str
+    pid: int
+    key: str
+    reader: Client
+
+    def ask(self, path: str, **query: object) -> Any:
+        """Return an answer of the API."""
+        bearer = {"Authorization": f"Bearer {self.key}"}
+        answer = self.reader.get(path, params=query, headers=bearer)  # type: ignore[arg-type]
+        return answer.raise_for_status().json()
+
+    def send(self, events: Sequence[dict[str, Any]]) -> None:
+        """Send events."""
+        bearer = {"Authorization": f"Bearer {self.key}"}
+        for start in range(0, len(events), _AT_ONCE):
+            batch = {"events": events[start : start + _AT_ONCE]}
+            self.reader.post("/v1/events", json=batch, headers=bearer).raise_for_status()
+
+    def cpu_s(self) -> float:
+        """Return the processor time of the server so far."""
+        of_process = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(of_process[11]) + int(of_process[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -53,28 +109,35 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=30, help="of each page (default 30)")
     parser.add_argument("--demo", type=Path, help="where `ett demo --directory` kept a fleet")
-    parser.add_argument("--mlflow", metavar="URL", help="an MLflow whose runs are listed, too")
+    parser.add_argument("--store", metavar="URL", help="a store of `benchmarks.large_store`")
+    parser.add_argument("--mlflow", metavar="PYTHON", help="of a virtual environment with MLflow")
     args = parser.parse_args()
-    met = True
     with tempfile.TemporaryDirectory() as folder:
-        with opened(
-            (args.demo or made_demo(Path(folder))) / "ett.db", time.time_ns() // 1000
-        ) as fleet:
-            print(f"{'page':52} {'p50':>8} {'p99':>8} {'CPU':>8} {'bytes':>8} {'sent':>8}")
-            timed(fleet, FLOOR, args.rounds)
-            for path in (*PAGES, *pages_of(fleet)):
-                met &= timed(fleet, path, args.rounds)
-            print(f"goals: p99 of {GOAL_MS:.0f} ms; {GOAL_BYTES:,} bytes sent")
-            met &= drawn(fleet, "/") <= GOAL_DRAWN_S
-            drawn(fleet, "/jobs", args.mlflow)
-        store = Path(folder) / "long.db"
-        migrate(f"sqlite:///{store}")
-        events, end_us = long_job()
-        with opened(store, end_us) as long:
-            take_in(long, events)
-            timed(long, "/jobs/long", max(args.rounds // 5, 3))
-            met &= drawn(long, "/jobs/long") <= GOAL_DRAWN_S
+        if args.store:
+            return int(not all_timed(args.store, Path(folder), args.rounds, LISTS, GOAL_STORE_MS))
+        demo = args.demo or made_demo(Path(folder))
+        url = f"sqlite:///{demo / 'ett.db'}"
+        met = all_timed(url, Path(folder), args.rounds, (), GOAL_MS)
+        with opened(url, Path(folder)) as fleet:
+            met &= drawn(fleet, "/", "ETT") <= GOAL_DRAWN_S
+            jobs = [job["job"] for job in fleet.ask("/v1/jobs", limit=_MLFLOW_RUNS)["jobs"]]
+            drawn(fleet, "/jobs", jobs[0])
+            if args.mlflow:
+                mlflow_drawn(args.mlflow, Path(folder), jobs)
+        met &= long_job_timed(Path(folder), args.rounds)
     return int(not met)
+
+
+def all_timed(url: str, folder: Path, rounds: int, more: Sequence[str], goal_ms: float) -> bool:
+    """Print the times of all pages of a store; return whether they meet the goals."""
+    met = True
+    with opened(url, folder) as fleet:
+        print(f"{'page':52} {'p50':>8} {'p99':>8} {'CPU':>8} {'bytes':>8} {'sent':>8}")
+        timed(fleet, FLOOR, rounds, goal_ms)
+        for path in (*PAGES, *pages_of(fleet), *more):
+            met &= timed(fleet, path, rounds, goal_ms)
+    print(f"goals: p99 of {goal_ms:.0f} ms; {GOAL_BYTES:,} bytes sent")
+    return met
 
 
 def made_demo(folder: Path) -> Path:
@@ -85,51 +148,53 @@ def made_demo(folder: Path) -> Path:
 
 
 @contextmanager
-def opened(path: Path, now_us: int) -> Iterator[Site]:
-    """Serve a store as of an instant."""
-    with closing(open_store(f"sqlite:///{path}")) as store, served(store, now_us) as running:
-        yield running
+def opened(url: str, folder: Path, **settings: str) -> Iterator[Pages]:
+    """Serve a store to one who is signed in."""
+    now_us = time.time_ns() // 1000
+    with closing(open_store(url)) as store:
+        key = store.write(
+            lambda conn: create_key(
+                conn, project=PROJECT, name="benchmark", scopes=SCOPES, now_us=now_us
+            )
+        )
+    settings = {"ETT_EMBEDDED_WORKER": "false", **settings}
+    with (
+        serving(url, folder, key=key, **settings) as server,
+        Client(base_url=server.url, timeout=120) as reader,
+    ):
+        reader.post("/sign-in", data={"key": key})
+        yield Pages(server.url, server.pid, key, reader)
 
 
-def take_in(long: Site, events: Sequence[dict[str, Any]]) -> None:
-    """Send events and fold them."""
-    sender = long.api(long.key(project=PROJECT))
-    for start in range(0, len(events), _AT_ONCE):
-        batch = {"events": events[start : start + _AT_ONCE]}
-        sender.post("/v1/events", json=batch).raise_for_status()
-    while long.worker.run_once():
-        pass
-
-
-def pages_of(fleet: Site) -> list[str]:
+def pages_of(fleet: Pages) -> list[str]:
     """Return the pages of the job with most failures, of an attempt of it, and of a finding."""
-    reader = fleet.api(fleet.key(project=PROJECT))
-    jobs = reader.get("/v1/jobs", params={"sort": "-e2e_seconds", "limit": 50}).json()["jobs"]
+    jobs = fleet.ask("/v1/jobs", sort="-e2e_seconds", limit=50)["jobs"]
     largest = max(jobs, key=lambda job: int(job["failures"]))["job"]
     path = f"/jobs/{quote(largest, safe='')}"
-    findings = reader.get("/v1/regressions", params={"limit": 1}).json()["regressions"]
+    findings = fleet.ask("/v1/regressions", limit=1)["regressions"]
     return [
         path,
-        f"{path}/attempts/1",
+        f"{path}/attempts/0",
         f"{path}/compile",
         f"{path}/events",
         *(f"/regressions/{each['id']}" for each in findings),
     ]
 
 
-def timed(fleet: Site, path: str, rounds: int) -> bool:
+def timed(fleet: Pages, path: str, rounds: int, goal_ms: float) -> bool:
     """Print the times of a page; return whether it meets the goals."""
-    reader = fleet.reader(fleet.key(project=PROJECT))
-    reader.get(path).raise_for_status()
-    cpu = time.process_time()
-    times = sorted(one_time(reader, path) for _ in range(rounds))
-    cpu = (time.process_time() - cpu) / rounds * 1000
-    answer = reader.get(path)
+    answer = fleet.reader.get(path)
+    if answer.is_error:
+        print(f"{path[:52]:52} refused: {answer.status_code}")
+        return False
+    cpu = fleet.cpu_s()
+    times = sorted(one_time(fleet.reader, path) for _ in range(rounds))
+    cpu = (fleet.cpu_s() - cpu) / rounds * 1000
     sent = int(answer.headers["content-length"])
     p50, p99 = statistics.median(times), times[min(int(len(times) * 0.99), len(times) - 1)]
     took = f"{p50:5.0f} ms {p99:5.0f} ms {cpu:5.0f} ms"
-    print(f"{path[:52]:52} {took} {len(answer.content):8,} {sent:8,}")
-    return p99 <= GOAL_MS and sent <= GOAL_BYTES
+    print(f"{path[:52]:52} {took} {len(answer.content):8,} {sent:8,}", flush=True)
+    return p99 <= goal_ms and sent <= GOAL_BYTES
 
 
 def one_time(reader: Client, path: str) -> float:
@@ -139,56 +204,108 @@ def one_time(reader: Client, path: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
-def drawn(fleet: Site, path: str, other: str | None = None) -> float:
-    """Print how long a browser takes for a page, first load, and for *other* beside it.
+def drawn(fleet: Pages, path: str, shown: str) -> float:
+    """Print how long a browser takes for a page, first load, until it shows a text.
 
-    Returns seconds until the load event; 0 without a browser.
+    Returns seconds; 0 without a browser.
     """
+    cookies = [
+        {"name": each.name, "value": each.value or "", "url": fleet.url}
+        for each in fleet.reader.cookies.jar
+    ]
+    return first_load(f"{fleet.url}{path}", shown, cookies)
+
+
+def first_load(address: str, shown: str, cookies: Sequence[dict[str, str]] = ()) -> float:
+    """Print and return the seconds of a first load in a browser of its own, on a slowed CPU."""
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
-        print(f"{path}: not drawn, for want of playwright and chromium")
+        print(f"{address}: not drawn, for want of playwright and chromium")
         return 0.0
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 -- it need not be there
 
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        cookies = [
-            {"name": each.name, "value": each.value or "", "url": fleet.url}
-            for each in fleet.reader(fleet.key(project=PROJECT)).cookies.jar
-        ]
-        seconds = first_load(browser, f"{fleet.url}{path}", cookies)
-        if other:
-            first_load(browser, other, [])
+        window = browser.new_context()
+        window.add_cookies(cookies)  # type: ignore[arg-type]
+        page = window.new_page()
+        window.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})
+        page.goto(address, wait_until="commit")
+        page.wait_for_function(
+            "text => document.body?.innerText.includes(text)", arg=shown, timeout=120_000
+        )
+        shown_ms = float(page.evaluate("performance.now()"))
+        page.wait_for_load_state("networkidle")
+        timing = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
+        fetched = page.evaluate(
+            "performance.getEntriesByType('resource').reduce((sum, each) => sum + "
+            "each.transferSize, 0)"
+        )
+        painted = page.evaluate(
+            "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+        )
         browser.close()
-    return seconds
-
-
-def first_load(browser: Any, address: str, cookies: list[Any]) -> float:
-    """Print and return the seconds of a first load in a window of its own, on a slowed CPU."""
-    window = browser.new_context()
-    window.add_cookies(cookies)
-    page = window.new_page()
-    window.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})
-    page.goto(address, wait_until="networkidle")
-    page.wait_for_function("performance.getEntriesByType('navigation')[0].loadEventEnd > 0")
-    timing = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
-    fetched = page.evaluate(
-        "performance.getEntriesByType('resource').reduce((sum, each) => sum + each.transferSize, 0)"
-    )
-    painted = page.evaluate(
-        "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
-    )
     ready, loaded = float(timing["domInteractive"]), float(timing["loadEventEnd"])
     print(
         f"{address}: first paint {painted:.0f} ms, interactive {ready:.0f} ms, loaded "
-        f"{loaded:.0f} ms, {int(timing['transferSize'] + fetched):,} bytes"
+        f"{loaded:.0f} ms, shown {shown_ms:.0f} ms, {int(timing['transferSize'] + fetched):,} bytes"
     )
-    window.close()
-    return loaded / 1000
+    return max(loaded, shown_ms) / 1000
 
 
-def long_job() -> tuple[list[dict[str, Any]], int]:
-    """Return the events of a job of 200 attempts and 5,000 checkpoints, and when it is over."""
+def mlflow_drawn(python: str, folder: Path, names: Sequence[str]) -> None:
+    """Print how long MLflow's list of as many runs takes in the same browser."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    store = f"sqlite:///{folder / 'mlflow.db'}"
+    command = [
+        python,
+        "-m",
+        "mlflow",
+        "server",
+        "--backend-store-uri",
+        store,
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+    ]
+    with (folder / "mlflow.log").open("w") as log:
+        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)  # noqa: S603 -- asked for
+    try:
+        wait_for(lambda: _answers(url), patience_s=_PATIENCE_S)
+        made = subprocess.run(  # noqa: S603 -- asked for
+            [python, "-c", _MLFLOW, url, *reversed(names)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        first_load(f"{url}/#/experiments/{made.stdout.split()[-1]}/runs", names[0])
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _answers(url: str) -> bool:
+    with Client(base_url=url, timeout=5) as visitor:
+        try:
+            return visitor.get("/health").is_success
+        except TransportError:
+            return False
+
+
+def long_job_timed(folder: Path, rounds: int) -> bool:
+    """Print the times of a job of 200 attempts and 5,000 checkpoints."""
+    url = f"sqlite:///{folder / 'long.db'}"
+    migrate(url)
+    with opened(url, folder, ETT_EMBEDDED_WORKER="true") as long:
+        long.send(long_job())
+        wait_for(lambda: "long" in [job["job"] for job in long.ask("/v1/jobs")["jobs"]])
+        timed(long, "/jobs/long", max(rounds // 5, 3), GOAL_MS)
+        return drawn(long, "/jobs/long", "long") <= GOAL_DRAWN_S
+
+
+def long_job() -> list[dict[str, Any]]:
+    """Return the events of a job of 200 attempts and 5,000 checkpoints."""
     at = datetime(2026, 3, 1, tzinfo=UTC)
     events: list[dict[str, Any]] = []
 
@@ -213,7 +330,7 @@ def long_job() -> tuple[list[dict[str, Any]], int]:
         at += timedelta(minutes=7)
         tell("attempt_ended", attempt, outcome="failed", exit_code=1, message="uncorrectable ECC")
         at += timedelta(minutes=4)
-    return events, int(at.timestamp() * 1_000_000)
+    return events
 
 
 if __name__ == "__main__":

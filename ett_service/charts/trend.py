@@ -26,6 +26,7 @@ _WIDTH, _HEIGHT = 760.0, 240.0
 _TOP, _BOTTOM = 26.0, 200.0
 _LEFT, _RIGHT = 60.0, 656.0
 _LINE = 15.0
+_NAMES = (_TOP - 8, _TOP - 18)  #: where the names of events stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def trend(
         title,
         _told(points, target, shown),
         grid(marks, up, (_LEFT, _RIGHT), shown),
-        *(_event(event, across) for event in events),
+        *_events(events, across),
         *_names(points, across),
         *_curve(points, across, up, shown),
         *_labels(points, target, across, up, shown),
@@ -147,17 +148,33 @@ def _labels(
     return drawn
 
 
-def _event(event: Event, across: Scale) -> Markup:
-    x = across(event.place)
+def _events(events: Sequence[Event], across: Scale) -> list[Markup]:
+    """Draw what happened, with a name in the second line where it would cover one in the first."""
+    ends = [0.0, 0.0]
+    drawn = []
+    for event in sorted(events, key=lambda event: event.place):
+        x, width = across(event.place), width_of(event.name)
+        start = x - 3 - width if _is_beyond(x) else x + 3
+        row = 0 if start >= ends[0] else 1
+        ends[row] = start + width + 3
+        drawn.append(_event(event, x, _NAMES[row]))
+    return drawn
+
+
+def _is_beyond(x: float) -> bool:
+    return x > (_LEFT + _RIGHT) / 2
+
+
+def _event(event: Event, x: float, y: float) -> Markup:
     colour = COLOURS[Category.RESTART_WAIT]
-    beyond = x > (_LEFT + _RIGHT) / 2
+    beyond = _is_beyond(x)
     drawn = element(
         "g",
         element("title", words(event.name)),
         line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
         label(
             x - 3 if beyond else x + 3,
-            _TOP - 12,
+            y,
             event.name,
             font_size=10,
             text_anchor="end" if beyond else None,

@@ -8,6 +8,7 @@ from ett_service.core.regressions.finding import Unit
 NONE = "-"
 _MINUTE = 60
 _HOUR = 3_600
+_KIBI = 1024
 _WHOLE_FROM = 100.0  # amounts from here on need no decimals
 
 
@@ -71,6 +72,20 @@ def money(value: float | None, currency: str) -> str:
 def count(value: int | None) -> str:
     """Show a count, its thousands apart."""
     return NONE if value is None else f"{value:,}"
+
+
+def size(n_bytes: int) -> str:
+    """Show bytes in the largest unit of which there is one: ``812 KiB``, ``1.4 GiB``."""
+    value, unit = float(n_bytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < _KIBI:
+            break
+        value, unit = value / _KIBI, larger
+    return (
+        f"{value:.0f} {unit}"
+        if unit == "bytes" or abs(value) >= _WHOLE_FROM
+        else f"{value:.1f} {unit}"
+    )
 
 
 def _unsigned_zero(value: float, decimals: int) -> str:

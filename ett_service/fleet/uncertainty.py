@@ -17,6 +17,7 @@ MOST_VALUES = 100_000
 
 _SEED = 20_260_301
 _AT_ONCE = 200_000  #: values of several draws that are in memory together
+_PRODUCTS = 1 << 18  #: of a larger product BLAS makes threads, which takes longer than the product
 _FEWEST_GROUPS = 2
 _TAIL_PERCENT = 100 * (1 - CONFIDENCE) / 2
 
@@ -49,8 +50,11 @@ class Resampling:
         drawn = self._drawn()
         if drawn is None:
             return None
-        sums: Floats = drawn @ self._sums[: drawn.shape[1]]
-        return sums
+        sums = self._sums[: drawn.shape[1]]
+        rows = max(1, _PRODUCTS // sums.size)
+        return np.concatenate(
+            [drawn[start : start + rows] @ sums for start in range(0, DRAWS, rows)]
+        )
 
     def medians(self, values: Sequence[int], units: Sequence[int]) -> Floats | None:
         """Return the median of each draw of *values*, whose units count from 0 as they were added.
@@ -71,13 +75,16 @@ class Resampling:
         return None if groups < _FEWEST_GROUPS else _draws(groups, self._stream)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _draws(groups: int, stream: int) -> NDArray[np.int16]:
     """Return how often each draw holds each group."""
     chance = np.random.default_rng([_SEED, stream])
     # Counting who was drawn is several times faster than drawing counts (multinomial).
     drawn = chance.integers(0, groups, size=(DRAWS, groups), dtype=np.int16)
-    return np.stack([np.bincount(row, minlength=groups) for row in drawn]).astype(np.int16)
+    times = np.empty((DRAWS, groups), np.int16)
+    for counts, row in zip(times, drawn, strict=True):
+        counts[:] = np.bincount(row, minlength=groups)
+    return times
 
 
 def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:

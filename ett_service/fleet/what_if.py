@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -194,13 +195,15 @@ class _Reading:
         hardware = ledger.facts.hardware or ""
         edges = [self._window.from_us, *self._economy.cuts(*self._window), self._window.to_us]
         for start, end in pairwise(edges):
-            totals = [
+            by_cohort = groupby(time_in_window(ledger, (start, end), exclusions), itemgetter(0))
+            times = [
                 owned
-                for cohort, owned in time_in_window(ledger, (start, end), exclusions)
+                for cohort, of_cohort in by_cohort
                 if self._is_wanted(cohort)
+                for _, owned in of_cohort
             ]
-            if totals:
-                yield _Part(totals, self._economy.price(hardware, start))
+            if times:
+                yield _Part(times, self._economy.price(hardware, start))
 
     def _failed(
         self, ledger: JobLedger, exclusions: Sequence[Exclusion]

@@ -45,6 +45,13 @@ def test_an_event_is_named_where_it_happened() -> None:
     assert "deploy 7" in texts(svg)
 
 
+def test_names_of_events_stand_in_two_lines_where_they_would_cover_each_other() -> None:
+    happened = [Event(0.2, "R1"), Event(0.21, "a"), Event(1.9, "b")]
+    svg = read(trend("t", "ETT%", WEEKS, events=happened))
+    lines = {text.text: text.get("y") for text in svg.iter(f"{SVG}text")}
+    assert lines["R1"] == lines["b"] != lines["a"]
+
+
 def test_missing_data_is_stated() -> None:
     for points in ([], [Point("W47", None)]):
         svg = trend("t", "ETT%", points)

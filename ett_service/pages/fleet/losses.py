@@ -130,6 +130,7 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
         "jobs",
         "Jobs that lost most",
         table=table("job|state|team|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
+        after=("Lost hours include waits without accelerators, which no GPU-hours hold.",),
         question=question,
         is_table_open=True,
     )

@@ -1,4 +1,4 @@
-"""Settings, for administrators: keys, receivers, mutes, prices and targets."""
+"""Settings, for administrators: keys, receivers, the audit log, mutes, prices and targets."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ett_service.api.problems import Problem, ProblemKind
-from ett_service.charts.units import cohort, percent
+from ett_service.charts.units import cohort, count, percent, size
 from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import quoted
@@ -18,6 +18,8 @@ from ett_service.pages.sessions import Session, state_of
 from ett_service.pages.window import moment
 
 ROUTER = router()
+
+_LATEST_ACTS = 50
 
 
 @ROUTER.get("/settings")
@@ -33,8 +35,10 @@ async def show_settings(
         Question("/v1/keys"),
         Question("/v1/receivers"),
         Question("/v1/regressions/mutes"),
+        Question("/v1/key-usage"),
+        Question("/v1/audit", {"limit": _LATEST_ACTS}),
     )
-    keys, receivers, mutes = await ask.all(*questions)
+    keys, receivers, mutes, usage, acts = await ask.all(*questions)
     economy = state_of(request).economy
     return page(
         request,
@@ -44,13 +48,64 @@ async def show_settings(
         keys=keys["keys"],
         receivers=receivers["receivers"],
         questions=questions,
-        panels=[_mutes(mutes["mutes"], questions[2]), _prices(economy), _targets(economy)],
+        panels=[
+            _usage(usage["keys"], questions[3]),
+            _acts(acts["entries"], questions[4]),
+            _mutes(mutes["mutes"], questions[2]),
+            _prices(economy),
+            _targets(economy),
+        ],
     )
 
 
 def _only_for_administrators(session: Session) -> None:
     if not session.may("admin"):
         raise Problem(ProblemKind.NOT_FOUND)
+
+
+def _usage(keys: list[Answer], question: Question) -> Panel:
+    return Panel(
+        "usage",
+        "Who sends most, in the last day",
+        before=() if keys else ("No key sent anything.",),
+        table=table(
+            "key|project|name|#requests|#refused|#events|#sent",
+            (
+                (
+                    key["prefix"],
+                    key["project"],
+                    key["name"],
+                    *(count(key[name]) for name in ("requests", "refused", "events")),
+                    size(key["bytes"]),
+                )
+                for key in keys
+            ),
+        ),
+        question=question,
+    )
+
+
+def _acts(entries: list[Answer], question: Question) -> Panel:
+    return Panel(
+        "audit",
+        "What administrators did",
+        before=() if entries else ("Nobody has administered anything yet.",),
+        table=table(
+            "at (UTC)|who|from|action|on|project",
+            (
+                (
+                    moment(entry["at"]),
+                    entry["made_by_name"],
+                    entry["made_from"],
+                    entry["action"].replace("_", " "),
+                    entry["target"],
+                    entry["project"] or "",
+                )
+                for entry in entries
+            ),
+        ),
+        question=question,
+    )
 
 
 def _mutes(mutes: list[Answer], question: Question) -> Panel:
@@ -118,6 +173,16 @@ async def create_key(request: Request, session: SignedIn, ask: Asking, form: Own
     scopes = form.get("scopes", "").split(" ")
     body = {"project": form.get("project", ""), "name": form.get("name", ""), "scopes": scopes}
     made = await ask.write("POST", Question("/v1/keys"), body)
+    return page(request, "made_key.html", session, made=made)
+
+
+@ROUTER.post("/settings/keys/{prefix}/rotate")
+async def rotate_key(
+    prefix: str, request: Request, session: SignedIn, ask: Asking, _: OwnForm
+) -> Response:
+    """Make a successor of a key, which works for a day longer, and show it this once."""
+    _only_for_administrators(session)
+    made = await ask.write("POST", Question(f"/v1/keys/{quoted(prefix)}/rotate"), {})
     return page(request, "made_key.html", session, made=made)
 
 

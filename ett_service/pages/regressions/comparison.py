@@ -56,8 +56,9 @@ def _sentence(answer: Answer) -> str:
     first = max(differing, key=lambda each: abs((each["worse_by"] or 1.0) - 1.0))
     worse = sum(each["outcome"] == "worse" for each in differing)
     return (
-        f"{count(worse)} figures are worse, {count(len(differing) - worse)} better; most differs "
-        f"{first['figure'].replace('_', ' ')}: {factor(first['ratio'])}, {first['outcome']}."
+        f"{count(worse)} worse, {count(len(differing) - worse)} better of "
+        f"{count(len(answer['compared']))} figures; {first['figure'].replace('_', ' ')} differs "
+        f"most: {factor(first['ratio'])}, {first['outcome']}."
     )
 
 

@@ -1,38 +1,40 @@
 """Pages of jobs and of events, each from where the last one ended."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Float,
     Row,
     Select,
     case,
-    cast,
     func,
     or_,
     select,
+    true,
     tuple_,
 )
 
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import WASTED, JobState, Period
 from ett_service.storage.schema import event, job_ledger, project, share
+from ett_service.storage.schema.ledger import ETT_RATIO
 
 _OPEN = (JobState.RUNNING, JobState.QUEUED)
 _AFTER_ALL = 1 << 62  #: a job that has not begun comes after every job that has
 
+_OF_THE_BEGUN: dict[str, ColumnElement[int | None]] = {
+    "started_at": job_ledger.c.started_us,
+    "ended_at": job_ledger.c.ended_us,
+}
+
 ORDERS: dict[str, ColumnElement[Any]] = {
-    "started_at": func.coalesce(job_ledger.c.started_us, _AFTER_ALL),
-    "ended_at": func.coalesce(job_ledger.c.ended_us, _AFTER_ALL),
+    **{name: func.coalesce(column, _AFTER_ALL) for name, column in _OF_THE_BEGUN.items()},
     "job": job_ledger.c.job,
     "e2e_seconds": job_ledger.c.e2e_us,
-    "ett_ratio": func.coalesce(
-        cast(job_ledger.c.effective_us, Float) / func.nullif(job_ledger.c.e2e_us, 0), 0.0
-    ),
+    "ett_ratio": ETT_RATIO,
     "failures": job_ledger.c.failures,
     "unsaved_training_seconds": job_ledger.c.unsaved_us,
     "slowed_seconds": func.coalesce(job_ledger.c.slowed_us, 0),
@@ -86,18 +88,52 @@ def jobs(
     A page begins behind a row and not at a count, so jobs that come or go between two pages
     neither repeat a row nor hide one.
     """
-    order = ORDERS[sort]
-    statement = (
-        select(*_SUMMARY, order.label("place"))
-        .where(job_ledger.c.project_id == project_id, *_conditions(job_filter))
-        .limit(limit)
+    wanted = select(*_SUMMARY, ORDERS[sort].label("place")).where(
+        job_ledger.c.project_id == project_id, *_conditions(job_filter)
     )
-    keys = (order, job_ledger.c.job)
-    if after is not None:
-        here, there = tuple_(*keys), tuple_(after.value, after.job)
-        statement = statement.where(here < there if descending else here > there)
-    ordered = (key.desc() if descending else key.asc() for key in keys)
-    return conn.execute(statement.order_by(*ordered)).all()
+    rows: list[JobRow] = []
+    begun_only = job_filter.to_us is not None
+    for part in _parts(sort, descending=descending, after=after, begun_only=begun_only):
+        if len(rows) < limit:
+            statement = part.read(wanted, descending=descending)
+            rows += conn.execute(statement.limit(limit - len(rows))).all()
+    return rows
+
+
+class _Part(NamedTuple):
+    """Rows that lie in the order of an index: those that have begun, or those that have not."""
+
+    condition: ColumnElement[bool]
+    keys: tuple[ColumnElement[Any], ...]
+    after: tuple[str | int | float, ...] = ()
+
+    def read(self, wanted: Select[Any], *, descending: bool) -> Select[Any]:
+        statement = wanted.where(self.condition)
+        if self.after:
+            here, there = tuple_(*self.keys), tuple_(*self.after)
+            statement = statement.where(here < there if descending else here > there)
+        return statement.order_by(*(key.desc() if descending else key for key in self.keys))
+
+
+def _parts(
+    sort: str, *, descending: bool, after: JobPosition | None, begun_only: bool
+) -> Iterator[_Part]:
+    """Yield the parts of a list from a position on."""
+    name = job_ledger.c.job
+    position = () if after is None else (after.value, after.job)
+    column = _OF_THE_BEGUN.get(sort)
+    if column is None:
+        yield _Part(true(), (ORDERS[sort], name), position)
+        return
+    is_behind_begun = after is not None and after.value == _AFTER_ALL
+    begun = _Part(column.is_not(None), (column, name), () if is_behind_begun else position)
+    others = _Part(column.is_(None), (name,), position[1:] if is_behind_begun else ())
+    if descending and (after is None or is_behind_begun) and not begun_only:
+        yield others
+    if descending or not is_behind_begun:
+        yield begun
+    if not descending and not begun_only:
+        yield others
 
 
 def _conditions(job_filter: JobFilter) -> list[ColumnElement[bool]]:

@@ -49,3 +49,19 @@ def test_a_test_message_that_cannot_be_sent_is_refused(site: Site) -> None:
     token = Document.of(browser.get("/settings")).form_token
     answer = browser.post("/settings/receivers/none/test", data={"token": token})
     assert answer.status_code == 404
+
+
+def test_a_key_is_rotated_and_what_was_done_is_listed(site: Site) -> None:
+    browser = site.reader()
+    token = Document.of(browser.get("/settings")).form_token
+    prefix = site.key(["read"])[:PREFIX_LENGTH]
+    made = Document.of(browser.post(f"/settings/keys/{prefix}/rotate", data={"token": token}))
+    key = made.all("code")[0].text
+    assert site.reader(key).get("/definitions").status_code == 200
+    page = Document.of(browser.get("/settings"))
+    assert key not in page.text_of("main")
+    assert f"replaced by {key[:PREFIX_LENGTH]}" in page.text_of("main")
+    cells = [each.text.strip() for each in page.all("td")]
+    assert "key rotated" in cells
+    (entry,) = site.api().get("/v1/audit", params={"target": prefix}).json()["entries"]
+    assert entry["made_via"] == "page"
