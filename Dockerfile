@@ -4,22 +4,23 @@ ENV PYTHONDONTWRITEBYTECODE=1 \
 
 FROM interpreter AS wheel
 WORKDIR /source
-RUN pip install --no-cache-dir build==1.3.0
+COPY deploy/build-requirements.txt /requirements.txt
+RUN pip install --no-cache-dir --only-binary :all: --require-hashes --requirement /requirements.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY dashboards dashboards
 COPY docs/runbooks docs/runbooks
 COPY migrations migrations
 COPY ett_service ett_service
-RUN python -m build --wheel --outdir /wheels
+RUN python -m build --no-isolation --wheel --outdir /wheels
 
 FROM interpreter AS environment
-COPY deploy/constraints.txt /constraints.txt
+COPY deploy/requirements.txt /requirements.txt
 COPY --from=wheel /wheels /wheels
 # Without pip of its own: nothing can be installed into it later.
 RUN python -m venv --without-pip /venv \
-    && wheel="$(echo /wheels/*.whl)" \
-    && pip --python /venv/bin/python install --no-cache-dir --only-binary :all: \
-        --constraint /constraints.txt "${wheel}[server,kubernetes]" \
+    && pip --python /venv/bin/python install --no-cache-dir --only-binary :all: --no-deps \
+        --require-hashes --requirement /requirements.txt \
+    && pip --python /venv/bin/python install --no-cache-dir --no-deps --no-index /wheels/*.whl \
     && python -m compileall -q /venv
 
 FROM interpreter

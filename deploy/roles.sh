@@ -3,6 +3,15 @@
 # the views and nothing else.
 set -eu
 
+for password in "${POSTGRES_PASSWORD:-}" "$SERVICE_PASSWORD" "$READER_PASSWORD"; do
+    case $password in
+        change-me | change_me | changeme | example | password | secret)
+            echo "A password is an example's word. Draw one: openssl rand -hex 24" >&2
+            exit 1
+            ;;
+    esac
+done
+
 psql --no-psqlrc --set ON_ERROR_STOP=1 --quiet \
     --set service_password="$SERVICE_PASSWORD" --set reader_password="$READER_PASSWORD" \
     --username "$POSTGRES_USER" --dbname postgres <<'SQL'

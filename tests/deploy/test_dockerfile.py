@@ -12,7 +12,8 @@ from tests.deploy.conftest import ROOT, Parsed
 
 HADOLINT = Path(sys.executable).with_name("hadolint")
 DOCKERFILE = ROOT / "Dockerfile"
-CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
+REQUIREMENTS = ROOT / "deploy" / "requirements.txt"
+FOR_THE_BUILD = ROOT / "deploy" / "build-requirements.txt"
 
 
 def _instructions() -> list[tuple[str, str]]:
@@ -95,11 +96,19 @@ def test_the_image_asks_itself_what_compose_asks_it(services: Parsed) -> None:
     assert _of("CMD") == ['["serve", "--first-key", "/data/first-key"]']
 
 
-def _constrained() -> dict[str, str]:
-    lines = [line for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#")]
-    pairs = [line.partition("==") for line in lines]
-    assert all(version for _, _, version in pairs)
-    return {canonicalize_name(name): version for name, _, version in pairs}
+def _pinned(file: Path) -> dict[str, str]:
+    """Return the versions of what is installed on Linux; each has hashes of its files."""
+    content = re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    pins: dict[str, str] = {}
+    for line in content.splitlines():
+        text, *hashes = line.split(" --hash=sha256:")
+        requirement = Requirement(text)
+        assert hashes, f"{requirement} has no hash"
+        assert all(re.fullmatch("[0-9a-f]{64}", digest.strip()) for digest in hashes)
+        if requirement.marker is None or requirement.marker.evaluate():
+            (version,) = (specifier.version for specifier in requirement.specifier)
+            pins[canonicalize_name(requirement.name)] = version
+    return pins
 
 
 def _needed(name: str, extras: frozenset[str], requirements: dict[str, list[Requirement]]) -> None:
@@ -118,8 +127,22 @@ def _needed(name: str, extras: frozenset[str], requirements: dict[str, list[Requ
 def test_every_package_in_the_image_has_one_version_that_all_who_need_it_take() -> None:
     needed: dict[str, list[Requirement]] = {}
     _needed("ett-service", frozenset({"server", "kubernetes"}), needed)
-    constrained = _constrained()
-    assert set(needed) == set(constrained)
+    pinned = _pinned(REQUIREMENTS)
+    assert set(needed) == set(pinned)
     for name, requirements in needed.items():
-        version = constrained[name]
+        version = pinned[name]
         assert all(requirement.specifier.contains(version) for requirement in requirements), name
+
+
+def test_what_builds_the_package_is_pinned_and_nothing_is_installed_without_a_hash() -> None:
+    system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    pinned = _pinned(FOR_THE_BUILD)
+    for text in system["requires"]:
+        needed = Requirement(text)
+        assert needed.specifier.contains(pinned[canonicalize_name(needed.name)])
+    (build,) = (rest for rest in _of("RUN") if "-m build" in rest)
+    assert "--no-isolation" in build
+    installs = [step for rest in _of("RUN") for step in rest.split("&&") if " install " in step]
+    pip_installs = [step for step in installs if "pip" in step.split()]
+    assert len(pip_installs) == 3
+    assert all("--require-hashes" in step or "--no-index" in step for step in pip_installs)

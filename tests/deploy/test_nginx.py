@@ -146,8 +146,7 @@ def test_metrics_are_for_those_who_reach_the_service_itself(proxied: Proxied) ->
         assert client.get("/metrics").status_code == 403
 
 
-def test_what_is_too_large_is_refused_by_the_service(proxied: Proxied) -> None:
+def test_what_is_too_large_for_the_service_is_refused(proxied: Proxied) -> None:
     with proxied.api() as client:
         answer = client.post("/v1/events", content=b" " * ((8 << 20) + 1))
     assert answer.status_code == 413
-    assert answer.headers["content-type"] == "application/problem+json"
