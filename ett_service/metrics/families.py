@@ -245,6 +245,11 @@ OWN: tuple[Family, ...] = (
            "Time from a request's first byte to its answer's last."),
     Family("ett_http_refused_total", Kind.COUNTER, ("reason",),
            "Requests refused and connections closed to protect the process, by reason."),
+    Family("ett_key_requests_total", Kind.COUNTER, ("key", "result"),
+           "Requests by the prefix of their key, the first 50 of a process; refused for want of "
+           "room, or answered."),
+    Family("ett_key_events_total", Kind.COUNTER, ("key",),
+           "Events accepted, by the prefix of their key."),
     Family("ett_http_requests_in_flight", Kind.GAUGE, ("work",),
            "Requests that are worked on, by class of work."),
     Family("ett_http_requests_waiting", Kind.GAUGE, ("work",),

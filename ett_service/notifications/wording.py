@@ -138,6 +138,8 @@ def subject_in_words(subject: Subject, most: int) -> str:
         return shown(subject.phase, most)
     if subject.metric is Metric.STAGE_SECONDS:
         return f"{shown(subject.phase, most)}/{shown(subject.stage, most)}"
+    if subject.metric is Metric.CACHE_MISS_RATIO:
+        return f"cache misses of {shown(subject.phase, most)}"
     if subject.metric is Metric.FAILURES_PER_GPU_HOUR:
         return f"failures by {shown(subject.cause, most)}" if subject.cause else "failures"
     return _PLAIN[subject.metric]
@@ -170,11 +172,14 @@ def _what(notice: Notice, most: int) -> str:
 def _how_much(notice: Notice) -> str:
     finding = notice.finding
     metric = finding.series.subject.metric
-    name = {Metric.FAILURES_PER_GPU_HOUR: "", Metric.ETT_RATIO: ""}.get(metric, "median ")
+    name = "median " if metric.unit == "seconds" else ""
     sides = f"{name}{_value(notice, finding.before)} -> {_value(notice, finding.after)}"
     interval = f"{_difference(notice, finding.low)} to {_difference(notice, finding.high)}"
     numbers = f"{count(finding.after.n)} {counted(metric)} against {count(finding.before.n)} before"
-    return f"{sides}, {_change(notice)} (95% interval {interval}), {numbers}"
+    effect = _change(notice)
+    if metric is Metric.CACHE_MISS_RATIO:
+        effect = f"mean time {_factor(finding.ratio)}"
+    return f"{sides}, {effect} (95% interval {interval}), {numbers}"
 
 
 def _since(notice: Notice) -> str:
@@ -232,7 +237,7 @@ def _value(notice: Notice, side: Side) -> str:
 
 def _change(notice: Notice) -> str:
     finding = notice.finding
-    if finding.series.subject.metric is Metric.ETT_RATIO:
+    if finding.series.subject.metric.unit == "ratio":
         return points(finding.after.median - finding.before.median)
     return _factor(finding.ratio)
 

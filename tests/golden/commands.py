@@ -107,6 +107,7 @@ THAT_WRITE = (
     "receivers test slack",
     "receivers replay generic",
     "keys create --project research --name made --scope read --url {url}",
+    "keys rotate {key} --overlap 1h --url {url}",
     "keys revoke {key} --url {url}",
 )
 """Each follows from those before it; as JSON alone."""
@@ -123,6 +124,8 @@ NOT_RUN = {
     "mcp": "it speaks a protocol of its own",
     "watch kubernetes": "it needs a cluster",
     "watch slurm": "likewise",
+    "audit-log": "its entries have drawn ids and the instants of what was done",
+    "keys usage": "sums are written at times, and depend on when they are read",
     "backup": "it writes a file; recorded are the surfaces of a service",
     "completion": "it prints code of argcomplete's",
     "demo": "it makes the fleet; recorded as such",

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.golden.steady import Json, digest, steady
 
 OF_THE_PROCESS = re.compile(
-    r"process_|python_|ett_http_|ett_ingest_|ett_collector_duration|ett_publish_duration"
+    r"process_|python_|ett_http_|ett_ingest_|ett_key_|ett_collector_duration|ett_publish_duration"
     r"|ett_detection_duration|ett_db_|ett_build|ett_schema"
 )
 """Families whose values are a process's own, or measured: their names and labels are recorded."""

@@ -137,6 +137,7 @@ READ = (
     "/v1/regressions/mutes?over=true&format=csv",
     "/v1/keys",
     "/v1/keys?format=csv",
+    "/v1/audit?action=tuning_reset",
     "/v1/receivers",
     "/v1/receivers?format=csv",
     "/v1/receivers/generic/deliveries",

@@ -18,6 +18,8 @@ VOLATILE: Mapping[str, str] = {
     "key": "drawn, and shown once",
     "secret": "likewise",
     "prefix": "the beginning of a key, which is drawn",
+    "replaced_by": "likewise",
+    "last_used_at": "written at times, and so either null or an instant",
     "took_seconds": "measured",
     "telemetry_seconds": "measured",
     "loop_seconds": "measured",

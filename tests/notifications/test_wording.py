@@ -55,11 +55,27 @@ def test_a_headline_is_read_on_a_lock_screen() -> None:
                 "against 140 before"
             ),
         ),
+        (
+            of_metric(Metric.CACHE_MISS_RATIO, 0.3, 0.7, 1.63),
+            (
+                "30.0% -> 70.0%, mean time +63% (95% interval +63% to +63%), 68 attempts "
+                "against 140 before"
+            ),
+        ),
     ],
-    ids=["ETT", "failures", "saves", "steps"],
+    ids=["ETT", "failures", "saves", "steps", "misses"],
 )
 def test_each_metric_is_reported_in_its_own_unit(notice: Notice, how_much: str) -> None:
     assert word(notice, 100).how_much == how_much
+
+
+def test_misses_of_a_cache_are_told_in_points_with_their_phase() -> None:
+    notice = of_metric(Metric.CACHE_MISS_RATIO, 0.3, 0.7, 1.63)
+    series = notice.finding.series._replace(subject=Subject(Metric.CACHE_MISS_RATIO, "pt2_compile"))
+    notice = replace(notice, finding=replace(notice.finding, series=series))
+
+    headline = word(notice, 100).headline
+    assert headline.startswith("cache misses of pt2_compile +40.0 pt in ")
 
 
 def test_what_was_nothing_before_has_no_percentage() -> None:

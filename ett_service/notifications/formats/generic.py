@@ -112,7 +112,7 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
 
 def _side(metric: Metric, side: Side) -> dict[str, Any]:
     values: dict[str, float | None]
-    if metric in {Metric.ETT_RATIO, Metric.FAILURES_PER_GPU_HOUR}:
+    if metric.unit != "seconds":
         values = {metric.value: _number(side.median)}
     else:
         p90 = None if side.p90 is None else side.p90 / SECOND_US
