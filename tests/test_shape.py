@@ -22,7 +22,11 @@ OF_ONE_MACHINE = re.compile(r"(?<![\w.])/(?:work|tmp|root|home|opt)/\w")
 
 #: Modules that are best tested where they are used, and where that is.
 TESTED_IN = {
+    "setting_tables.py": "test_settings.py",
+    "importers/logs/checked_events.py": "importers/logs/test_mapped_events.py",
+    "importers/logs/event_shapes.py": "importers/logs/test_mapped_events.py",
     "storage/record/pruned.py": "storage/test_retention.py",
+    "storage/engine/insertion.py": "storage/engine/test_statements.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",
@@ -43,6 +47,7 @@ TESTED_IN = {
     "cli/regressions/triage.py": "cli/regressions/test_regressions.py",
     "cli/demo/server.py": "cli/demo/test_demo.py",
     "cli/operations/server_checks.py": "cli/operations/test_doctor.py",
+    "cli/record/administration.py": "cli/record/test_keys.py",
     "cli/record/import_options.py": "cli/record/test_import.py",
     "cli/operations/local.py": "cli/operations/test_config.py",
     "cli/remote.py": "cli/test_failures.py",
@@ -85,6 +90,7 @@ TESTED_IN = {
     "core/events.py": "core/test_conformance.py",
     "core/regressions/finding.py": "core/regressions/test_state.py",
     "detection/options.py": "detection/test_detector.py",
+    "detection/observed/sample.py": "detection/observed/test_inputs.py",
     "cli/regressions/detect_answer.py": "cli/regressions/test_detect.py",
     "storage/fleet/rollup_rows.py": "aggregation/test_verify_rollups.py",
     "pages/ask.py": "pages/fleet/test_overview.py",
@@ -114,7 +120,6 @@ TESTED_IN = {
     "report/losses.py": "report/test_weekly.py",
     "metrics/rules/alerts.py": "metrics/rules/test_firing.py",
     "storage/fleet/preemptions.py": "fleet/test_summary.py",
-    "storage/jobs/listing.py": "api/jobs/test_listing.py",
     "storage/jobs/batches.py": "aggregation/test_refold.py",
     "detection/attribution/dimensions.py": "detection/attribution/test_suspects.py",
     "storage/regressions/status.py": "metrics/test_gauges.py",

@@ -23,8 +23,8 @@ _INTERRUPTED = 130  # what shells report of a command that SIGINT ended
 
 _EPILOG = """\
 Begin with `ett demo`, a synthetic fleet to explore, or with `ett serve` and
-`ett run --job NAME -- python train.py`. `ett VERB --help` explains a verb's arguments,
-`ett completion bash` completes them. Exit codes: docs/operations.md.
+`ett run --job NAME -- python train.py`. `ett VERB --help` explains a verb's
+arguments, `ett completion bash` completes them. Exit codes: docs/operations.md.
 """
 
 Subparsers = Any  # argparse gives their type no public name
@@ -110,7 +110,8 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "backup": Entry("copy a SQLite database while it is used", "operations.backup"),
     "prune": Entry("delete the events of jobs that are long over", "operations.prune"),
     "receivers": Entry("manage who is notified of regressions", "receivers"),
-    "keys": Entry("create, list and revoke API keys", "record.keys"),
+    "keys": Entry("create, list, rotate and revoke API keys", "record.keys"),
+    "audit-log": Entry("list what administrators did", "record.audit_log"),
     "config": Entry("show or check the settings", "operations.config"),
     "completion": Entry("complete words of the command line in your shell", "completion"),
     "doctor": Entry("diagnose this installation", "operations.doctor"),

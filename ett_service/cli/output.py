@@ -1,18 +1,17 @@
 """Writes lines, JSON and files, and shows values; on the standard library alone."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import fill
 from typing import Any, BinaryIO
 
 NONE = "-"
 """What stands for a value that does not exist."""
-
-_KIBI = 1024
-_WHOLE_FROM = 100  #: amounts from here on need no decimals
 
 
 def write_json(value: object) -> None:
@@ -27,6 +26,15 @@ def _members(value: Any) -> dict[str, Any]:
 def write_line(text: str = "") -> None:
     """Write one line, as it is but for control characters."""
     print(shown(text))
+
+
+def write_prose(text: str) -> None:
+    """Write sentences; on a terminal in lines of whole words."""
+    line = shown(text)
+    if sys.stdout.isatty():
+        columns = shutil.get_terminal_size().columns
+        line = fill(line, columns, break_long_words=False, break_on_hyphens=False)
+    print(line)
 
 
 def say(line: object) -> None:
@@ -80,20 +88,6 @@ def clock(seconds: float | None) -> str:
 def minute(instant: str | None) -> str:
     """Show an RFC 3339 instant to the second, without its zone."""
     return NONE if instant is None else instant[:19].replace("T", " ")
-
-
-def size(n_bytes: int) -> str:
-    """Show bytes in the largest unit of which there is one: ``812 KiB``, ``1.4 GiB``."""
-    value, unit = float(n_bytes), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if abs(value) < _KIBI:
-            break
-        value, unit = value / _KIBI, larger
-    return (
-        f"{value:.0f} {unit}"
-        if unit == "bytes" or abs(value) >= _WHOLE_FROM
-        else f"{value:.1f} {unit}"
-    )
 
 
 def conditions(values: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from tests.cli.conftest import Ett
         ("serv", {}, 2, "there is no verb 'serv'", "did you mean serve?"),
         ("jobs --tem language", {}, 2, "has no option --tem", "did you mean --team?"),
         ("regressions lst", {}, 2, "invalid choice: 'lst'", "list"),
-        ("keys", {}, 2, "required: {create,list,revoke}", "usage: ett keys"),
+        ("keys", {}, 2, "required: {create,list,rotate,revoke,usage}", "usage: ett keys"),
         ("jobs --limit 0", {}, 2, "is not a whole number from 1", "usage: ett jobs"),
         ("jobs --from zzz", {}, 2, "'zzz' is not a day", "2026-11-09"),
         ("keys create --project p --scope all", {}, 2, "invalid choice: 'all'", "admin"),

@@ -1,10 +1,12 @@
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from ett_service.cli.output import clock, minute, percent, shown, whole_file, write_json
+from tests.builders import terminal
 
 
 def test_a_name_cannot_move_the_cursor() -> None:
@@ -47,3 +49,14 @@ def test_what_is_no_plain_file_is_written_to_and_not_replaced(tmp_path: Path) ->
     assert os.read(reader, 100) == b"all of it"
     os.close(reader)
     assert pipe.is_fifo()
+
+
+def test_a_terminal_shows_sentences_in_lines_of_whole_words() -> None:
+    name = "a-job-of-a-very-long-name-that-nobody-breaks"
+    program = (
+        f"from ett_service.cli.output import write_prose; write_prose('It is {name} that was.')"
+    )
+    narrow = terminal.shown([sys.executable, "-c", program], 30, os.environ)
+    wide = terminal.shown([sys.executable, "-c", program], 80, os.environ)
+    assert narrow.split("\n") == ["It is", name, "that was.", ""]
+    assert wide == f"It is {name} that was.\n"

@@ -9,7 +9,7 @@ from ett_service.charts.bridge import SECONDS, Step, bridge
 from ett_service.charts.palette import standalone
 from ett_service.charts.units import count, duration, longer, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
-from ett_service.cli.output import NONE, conditions, minute, write_line
+from ett_service.cli.output import NONE, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.styles import difference, loss
 from ett_service.cli.tables import Answer, number, styled, text, write_table
@@ -80,11 +80,11 @@ def _changes(args: Namespace) -> Any:
 
 def _write(answer: Answer, _args: Namespace) -> None:
     if not answer["changes"]:
-        write_line("No markers in this window. `ett markers add` adds one.")
+        write_prose("No markers in this window. `ett markers add` adds one.")
     for change in answer["changes"]:
         marker = change["marker"]
         labels = conditions(marker["labels"])
-        write_line(
+        write_prose(
             f"{minute(marker['at'])}  {marker['kind']}  {marker['title']}  {labels}".rstrip()
         )
         write_table(_EFFECTS, _effects(change))
@@ -92,7 +92,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
     total = answer["waterfall"]["change_seconds"]
     write_table(_STEPS, answer["waterfall"]["steps"], last=("total", "", "", longer(total), ""))
     write_line()
-    write_line(answer["note"])
+    write_prose(answer["note"])
 
 
 def _effects(change: Answer) -> Iterator[Answer]:

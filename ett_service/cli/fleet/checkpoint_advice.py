@@ -7,7 +7,7 @@ from typing import Any
 from ett_service.charts.units import amount, count, duration, percent
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
-from ett_service.cli.output import write_line
+from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.tables import Answer, number, spare, text, write_pairs, write_table
 from ett_service.cli.verb import Failure, Verb
@@ -73,13 +73,13 @@ def _write(answer: Answer, args: Namespace) -> None:
     else:
         write_table((*group_columns(answer["group_by"]), *_GROUP), answer["groups"])
         write_line()
-        write_line(f"Assumed: {answer['total']['assumption']}")
+        write_prose(f"Assumed: {answer['total']['assumption']}")
 
 
 def _write_one(advice: Answer, name: str) -> None:
     best, current, gain = advice["best"], advice["current"], advice["gain"]
     band, save, mtbf = advice["flat_band"], advice["save_seconds"], advice["mtbf_seconds"]
-    write_line(f"{name}: {_verdict(advice)}")
+    write_prose(f"{name}: {_verdict(advice)}")
     write_pairs(
         {
             "save every": _estimate(best["interval_seconds"], best),
@@ -95,7 +95,7 @@ def _write_one(advice: Answer, name: str) -> None:
     )
     _write_curve(advice["curve"])
     write_line()
-    write_line(f"Assumed: {advice['assumption']}")
+    write_prose(f"Assumed: {advice['assumption']}")
 
 
 def _estimate(value: float | None, bounds: Answer) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from ett_service.charts.units import count, duration
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
-from ett_service.cli.output import write_line
+from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.tables import (
     Answer,
@@ -93,7 +93,7 @@ def _write(answer: Answer, args: Namespace) -> None:
         _write_one(answer["total"])
     write_line()
     read, every = count(answer["jobs_read"]), count(answer["jobs"])
-    write_line(f"Read: {read} of {every} jobs that compiled, those that compiled longest.")
+    write_prose(f"Read: {read} of {every} jobs that compiled, those that compiled longest.")
 
 
 def _write_one(advice: Answer) -> None:
@@ -101,9 +101,9 @@ def _write_one(advice: Answer) -> None:
     if advice["setting"]:
         write_line(f'export {_VARIABLE}="{advice["setting"].translate(_QUOTED)}"')
     elif advice["compiles"]:
-        write_line("No recompile that a dynamic source would stop.")
+        write_prose("No recompile that a dynamic source would stop.")
     else:
-        write_line("No compiles with stages: nothing to advise on.")
+        write_prose("No compiles with stages: nothing to advise on.")
     write_line()
     write_pairs(
         {
@@ -128,7 +128,7 @@ def _of(seconds: float, number_of: int, things: str) -> str:
 def _write_part(heading: str, columns: Sequence[Column], rows: Sequence[Answer]) -> None:
     if rows:
         write_line()
-        write_line(f"{heading}:")
+        write_prose(f"{heading}:")
         write_table(columns, rows)
 
 

@@ -22,7 +22,7 @@ from ett_service.cli.arguments import (
     window_query,
 )
 from ett_service.cli.operations.local import loaded
-from ett_service.cli.output import write_line
+from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import ask
 from ett_service.cli.tables import Answer, Column, number, text, write_table
 from ett_service.cli.verb import Failure, Verb, now_us
@@ -199,7 +199,7 @@ _SCALE = (
 
 def _write(answer: Answer, _args: Namespace) -> None:
     jobs = f" over {count(answer['measured_jobs'])} jobs" if answer["measured_jobs"] else ""
-    write_line(
+    write_prose(
         f"{answer['flops']:.4g} operations at {percent(answer['mfu'])} of "
         f"{amount(answer['peak_teraflops'])} teraflops a second, on "
         f"{count(answer['accelerators'])} accelerators; ETT {percent(answer['ett_ratio'])} "
@@ -214,35 +214,35 @@ def _write(answer: Answer, _args: Namespace) -> None:
         _write_spot(spot, currency)
     if answer["cost_per_million_tokens"] is not None:
         price = answer["cost_per_million_tokens"]
-        write_line(f"{currency} {price:.4g} per million tokens, on demand")
+        write_prose(f"{currency} {price:.4g} per million tokens, on demand")
     if answer["on_demand"]["cost"] is None:
-        write_line("No price is known. Give one with --price or in the settings.")
+        write_prose("No price is known. Give one with --price or in the settings.")
     if answer.get("scales"):
         write_line()
         write_table((*_SCALE, *_machines(currency, "on_demand.")), answer["scales"])
-        write_line("ETT% by scale counts the losses to failures, restarts and saves alone.")
+        write_prose("ETT% by scale counts the losses to failures, restarts and saves alone.")
     write_line()
-    write_line(f"Assumed: {answer['assumption']}")
+    write_prose(f"Assumed: {answer['assumption']}")
 
 
 def _write_spot(spot: Answer, currency: str) -> None:
     write_line()
-    write_line(
+    write_prose(
         f"Interruptions every {_or_never(spot['seconds_between_interruptions'])} leave "
         f"{percent(spot['kept_ratio'])} of the time, with a checkpoint every "
         f"{_or_never(spot['interval_seconds'])}."
     )
     even = spot["break_even_seconds_between_interruptions"]
     if even is None:
-        write_line("Spot costs more than on demand, even without interruptions.")
+        write_prose("Spot costs more than on demand, even without interruptions.")
     elif spot["gpu_hours"] is None:
-        write_line(
+        write_prose(
             f"The run never completes on spot. Spot pays from {duration(even)} between "
             "interruptions on."
         )
     else:
         saved = "" if spot["saved"] is None else f"saves {money(spot['saved'], currency)}; it "
-        write_line(f"Spot {saved}pays from {duration(even)} between interruptions on.")
+        write_prose(f"Spot {saved}pays from {duration(even)} between interruptions on.")
 
 
 def _or_never(length: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from ett_service.charts.units import count, percent, points
 from ett_service.cli.arguments import by, scope, scope_query, server, when, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
-from ett_service.cli.output import minute, write_line
+from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask
 from ett_service.cli.styles import gain
 from ett_service.cli.tables import Answer, number, spare, styled, text, write_table
@@ -59,18 +59,18 @@ def _explain(args: Namespace) -> Any:
 
 def _write(answer: Answer, _args: Namespace) -> None:
     for side in (answer["base"], answer["current"]):
-        write_line(
+        write_prose(
             f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
             f"ETT {percent(side['ett_ratio'] if side['seconds'] else None)}, "
             f"{count(side['jobs'])} jobs"
         )
     if not answer["comparable"]:
-        write_line(
+        write_prose(
             "One of the two windows has no time, so they cannot be compared. --from and "
             "--base-from choose others; `ett fleet --step 1w --from 28d` shows when jobs ran."
         )
         return
-    write_line(
+    write_prose(
         f"Change {_points(answer['change_points'])}: {_points(answer['mix_points'])} by mix, "
         f"{_points(answer['within_points'])} within cohorts"
     )

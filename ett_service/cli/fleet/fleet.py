@@ -9,7 +9,7 @@ from typing import Any
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.top import EMPTY, TOPS, top_question, write_top
-from ett_service.cli.output import minute, write_line
+from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask, fetch
 from ett_service.cli.tables import Answer, Column, cells, number, spare, text, write_table
 from ett_service.cli.verb import Verb
@@ -88,7 +88,7 @@ def _write(answer: Any, args: Namespace) -> None:
     elif args.step:
         _write_series(answer)
     elif not answer["total"]["jobs"]:
-        write_line(EMPTY)
+        write_prose(EMPTY)
     else:
         _write_summary(answer)
 
@@ -97,7 +97,7 @@ def _write_series(answer: Answer) -> None:
     columns = (text("from (UTC)", _start), *group_columns(answer["group_by"]), *_NUMBERS)
     write_table(columns, answer["points"])
     if any(point["partial"] for point in answer["points"]):
-        write_line("(part): the window holds only a part of this step.")
+        write_prose("(part): the window holds only a part of this step.")
 
 
 def _start(point: Answer) -> str:
@@ -106,8 +106,8 @@ def _start(point: Answer) -> str:
 
 def _write_summary(answer: Answer) -> None:
     total, dimensions = answer["total"], answer["group_by"]
-    write_line(_headline(total, answer))
-    write_line(_held(total))
+    write_prose(_headline(total, answer))
+    write_prose(_held(total))
     write_line()
     if not dimensions:
         _write_ratios(total)
@@ -120,10 +120,10 @@ def _write_summary(answer: Answer) -> None:
         sorted(answer["groups"], key=lost_gpu_seconds, reverse=True),
         last=("total", *[""] * (len(dimensions) - 1), *cells(_NUMBERS, total)),
     )
-    write_line("ETT% is a share of weighted hours, held or not; GPU-h are those held.")
+    write_prose("ETT% is a share of weighted hours, held or not; GPU-h are those held.")
     if answer["other_cohorts"]:
         others = count(answer["other_cohorts"])
-        write_line(f"`(other)` sums up the {others} smallest cohorts.")
+        write_prose(f"`(other)` sums up the {others} smallest cohorts.")
 
 
 def _headline(total: Answer, answer: Answer) -> str:
@@ -153,7 +153,7 @@ def _write_ratios(total: Answer) -> None:
         ("nothing: the median job", total["ett_ratio_median_job"], None, None),
     )
     write_table(_RATIOS, rows)
-    write_line(counts)
+    write_prose(counts)
 
 
 def group_columns(dimensions: Sequence[str]) -> list[Column]:
@@ -221,7 +221,7 @@ def _write_failures(total: Answer) -> None:
         [{"name": words, **total[name]} for name, words in _MEASURES.items() if total[name]],
     )
     write_line()
-    write_line(
+    write_prose(
         f"{count(failures['total'])} failures, {count(failures['infra'])} of them infra; "
         f"mean time between failures {duration(mtbf['seconds'])} "
         f"({mtbf['confidence']:.0%}: {duration(mtbf['low'])} to {duration(mtbf['high'])})"

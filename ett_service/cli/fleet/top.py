@@ -5,7 +5,7 @@ from functools import partial
 from operator import itemgetter
 
 from ett_service.charts.units import count, duration, gpu_hours, money, percent
-from ett_service.cli.output import minute, write_line
+from ett_service.cli.output import minute, write_prose
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import Answer, identifier, number, spare, styled, text, write_table
 from ett_service.cli.verb import Failure
@@ -54,9 +54,9 @@ def write_top(answer: Answer, top: str) -> None:
     """Write the table of what is ranked."""
     jobs = answer["jobs"] if top == "jobs" else answer["total"]["jobs"]
     if not jobs:
-        write_line(EMPTY)
+        write_prose(EMPTY)
         return
-    write_line(f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)")
+    write_prose(f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)")
     if top == "jobs":
         _write_jobs(answer)
     elif top == "causes":
@@ -64,7 +64,7 @@ def write_top(answer: Answer, top: str) -> None:
     else:
         groups = sorted(answer["groups"], key=lost_gpu_seconds, reverse=True)
         write_table(_RELEASES, [group for group in groups if not group["other"]][:_MOST])
-        write_line("A job counts for each release that its attempts ran, with their time.")
+        write_prose("A job counts for each release that its attempts ran, with their time.")
 
 
 def _write_jobs(answer: Answer) -> None:
@@ -80,7 +80,7 @@ def _write_jobs(answer: Answer) -> None:
         spare(number("cost", "cost", shown)),
     )
     write_table(columns, answer["jobs"])
-    write_line("Lost hours are E2E x accelerators without effective training, held or not.")
+    write_prose("Lost hours are E2E x accelerators without effective training, held or not.")
 
 
 def _largest_loss(job: Answer) -> str:
@@ -94,4 +94,4 @@ def _write_causes(answer: Answer) -> None:
     by = sorted(failures["by"], key=itemgetter("unsaved_training_seconds"), reverse=True)
     total = failures["total"]
     write_table(_CAUSES, [{**each, "share": each["count"] / total} for each in by[:_MOST]])
-    write_line(f"{count(total)} failures, {count(failures['infra'])} of them infra.")
+    write_prose(f"{count(total)} failures, {count(failures['infra'])} of them infra.")

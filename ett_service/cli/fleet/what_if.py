@@ -6,7 +6,7 @@ from typing import Any
 
 from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
-from ett_service.cli.output import NONE, minute, write_line
+from ett_service.cli.output import NONE, minute, write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask
 from ett_service.cli.styles import gain
 from ett_service.cli.tables import Answer, cells, number, spare, styled, text, write_table
@@ -29,7 +29,7 @@ def _what_if(args: Namespace) -> Any:
 
 def _write(answer: Answer, _args: Namespace) -> None:
     before = answer["before"]
-    write_line(
+    write_prose(
         f"ETT {percent(before['ett_ratio'])}, {amount(before['gpu_hours'])} GPU-hours held, "
         f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)"
     )
@@ -61,18 +61,18 @@ def _interval(bounds: Answer | None) -> str:
 def _write_notes(answer: Answer) -> None:
     write_line()
     if len(answer["gains"]) > 1:
-        write_line(answer["note"])
+        write_prose(answer["note"])
     assumptions = [line for gain in answer["gains"] for line in gain["assumptions"]]
     for assumption in dict.fromkeys(assumptions):
-        write_line(f"Assumed: {assumption}")
+        write_prose(f"Assumed: {assumption}")
     if answer["jobs_read"] < answer["jobs"]:
-        write_line(
+        write_prose(
             f"The numbers rest on a random sample of {count(answer['jobs_read'])} of "
             f"{count(answer['jobs'])} jobs."
         )
     if answer["jobs_without_accelerators"]:
         weightless = count(answer["jobs_without_accelerators"])
-        write_line(f"Jobs of unknown accelerators, which have no weight: {weightless}.")
+        write_prose(f"Jobs of unknown accelerators, which have no weight: {weightless}.")
 
 
 VERB = Verb(

@@ -7,7 +7,7 @@ from operator import itemgetter
 from statistics import median
 
 from ett_service.charts.units import count, percent, points
-from ett_service.cli.output import NONE, clock, conditions, minute, write_line
+from ett_service.cli.output import NONE, clock, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place
 from ett_service.cli.styles import loss
 from ett_service.cli.tables import Answer, number, styled, text, write_table
@@ -80,7 +80,7 @@ def write(answer: Answer) -> None:
     """Write the comparison as two tables, each of numbers by wall time."""
     job, others = answer["job"], answer["others"]
     many = f"{count(len(others))} other job{'' if len(others) == 1 else 's'}"
-    write_line(
+    write_prose(
         f"{job['job']} beside {many} of {conditions(answer['cohort'])}, "
         f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)"
     )
@@ -89,7 +89,7 @@ def write(answer: Answer) -> None:
     write_line()
     rows = _categories(job, answer["fleet"])
     write_table(_CATEGORIES, sorted(rows, key=itemgetter(3), reverse=True))
-    write_line(f"The cohort is that of {DAYS} days, with this job.")
+    write_prose(f"The cohort is that of {DAYS} days, with this job.")
 
 
 def _numbers(job: Answer, others: Sequence[Answer]) -> Iterator[tuple[str, ...]]:

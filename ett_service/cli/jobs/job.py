@@ -9,7 +9,16 @@ from typing import Any
 from ett_service.charts.units import amount, count
 from ett_service.cli.arguments import named, project, server
 from ett_service.cli.jobs import cohort
-from ett_service.cli.output import NONE, author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.output import (
+    NONE,
+    author,
+    clock,
+    minute,
+    or_dash,
+    percent,
+    write_line,
+    write_prose,
+)
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
@@ -259,7 +268,7 @@ def _write_job(answer: Answer, args: Namespace) -> None:
 
 def _write_one_job(job: Answer, args: Namespace) -> None:
     so_far = ", numbers so far" if job["provisional"] else ""
-    write_line(f"{job['job']}: {job['state']}{so_far}")
+    write_prose(f"{job['job']}: {job['state']}{so_far}")
     write_table(_HEADLINE, [job])
     if job["run_count"] > 1:
         _write_section(_RUNS, job["runs"])
@@ -275,7 +284,7 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
     _write_section(_RECORDING, reporting)
     if job["pruned_at"]:
         write_line()
-        write_line(f"Events and segments were pruned on {minute(job['pruned_at'])}: no stages.")
+        write_prose(f"Events and segments were pruned on {minute(job['pruned_at'])}: no stages.")
     else:
         _write_timeline(args)
     _write_section(_RECOVERIES, job["recoveries"])
@@ -288,7 +297,7 @@ def _write_timeline(args: Namespace) -> None:
     if rows := stage_rows(answer["stages"]):
         write_line()
         write_table(_STAGES, rows)
-        write_line(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
+        write_prose(f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%.")
     answer = ask(args, place("/v1/jobs/{}/ranks", args.job), of_project(args))
     _write_section(_SLOWEST, answer["slowest"])
 
@@ -336,7 +345,7 @@ def _write_productivity(productivity: Answer) -> None:
         return
     write_line()
     write_table(_RATES, rates)
-    write_line(
+    write_prose(
         f"MFU {percent(productivity['mfu'])}; ETT% x MFU {percent(productivity['useful_ratio'])}"
     )
 

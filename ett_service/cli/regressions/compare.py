@@ -9,7 +9,7 @@ from typing import Any
 
 from ett_service.charts.units import NONE, count, percent, value
 from ett_service.cli.arguments import project, server, when
-from ett_service.cli.output import write_line
+from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask, of_project
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
@@ -175,26 +175,26 @@ def _undecided(answer: Answer, args: Namespace) -> Iterator[str]:
 
 def _write(answer: Answer, _args: Namespace) -> None:
     for name in _SETS:
-        write_line(f"{name}  {_set(answer[name])}")
+        write_prose(f"{name}  {_set(answer[name])}")
     write_line()
     write_table(_FIGURES, answer["compared"])
-    write_line(_FACTOR_NOTE)
+    write_prose(_FACTOR_NOTE)
     if answer["start_shares"]:
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in answer["start_shares"].items()
         )
         write_line()
-        write_line(f"Of the change of attempt_start: {shares}")
+        write_prose(f"Of the change of attempt_start: {shares}")
     write_line()
     for difference in answer["unlike"]:
-        write_line(
+        write_prose(
             f"The sets differ in {difference['dimension']}: {difference['base'] or 'unknown'} "
             f"against {difference['with'] or 'unknown'} ({percent(difference['apart'])} of the "
             "attempts)"
         )
-    write_line(answer["note"])
+    write_prose(answer["note"])
     if "gate" in answer:
-        write_line(f"Gate: {answer['gate']}")
+        write_prose(f"Gate: {answer['gate']}")
 
 
 def _set(jobs: Answer) -> str:

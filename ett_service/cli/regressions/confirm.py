@@ -7,7 +7,7 @@ from typing import Any
 
 from ett_service.charts.units import cohort, count, factor
 from ett_service.cli.arguments import ID, WHY, named, project, server
-from ett_service.cli.output import minute, or_dash, write_line
+from ett_service.cli.output import minute, or_dash, write_line, write_prose
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.tables import Answer, number, prose, spare, text, write_rows
 from ett_service.cli.verb import Failure, Verb, act
@@ -59,11 +59,11 @@ def _write(answer: Answer, args: Namespace) -> None:
 def _write_experiment(answer: Answer, args: Namespace) -> None:
     alike = ", ".join(f"{name} {value}" for name, value in answer["alike"].items())
     before, after = answer["before"] or "what ran before", answer["after"] or "what runs now"
-    write_line(f"Launch two jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
+    write_prose(f"Launch two jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
     write_line(f"  1. {answer['dimension']} {before}")
     write_line(f"  2. {answer['dimension']} {after}")
     starts, ratio, spread = answer["starts"], factor(answer["ratio"]), math.exp(answer["sigma"])
-    write_line(
+    write_prose(
         f"{count(starts)} starts of each show {ratio} in 80 of 100 cases. One start differs from "
         f"the next by a factor of {spread:.2f}."
     )
@@ -72,13 +72,13 @@ def _write_experiment(answer: Answer, args: Namespace) -> None:
 
 def _write_outcome(answer: Answer) -> None:
     low, high = answer["interval"]["low"], answer["interval"]["high"]
-    write_line(
+    write_prose(
         f"The second job takes {factor(answer['ratio'])} of the first (90% interval x {low:.2f} to "
         f"x {high:.2f}; n {count(answer['base_n'])} and {count(answer['n'])})."
     )
-    write_line(_OUTCOMES[answer["outcome"]])
+    write_prose(_OUTCOMES[answer["outcome"]])
     if answer["outcome"] == "open" and answer["more"]:
-        write_line(f"Start each {count(answer['more'])} times more for 80% power.")
+        write_prose(f"Start each {count(answer['more'])} times more for 80% power.")
 
 
 def _tuning_options(parser: ArgumentParser) -> None:
@@ -102,7 +102,7 @@ def _tuning(args: Namespace) -> Any:
 def _write_tuning(rows: list[Any], _args: Namespace) -> None:
     write_rows(_COLUMNS, rows, "No verdicts yet: the settings alone say which changes count.")
     if rows:
-        write_line("The smallest change that counts, less 1, is multiplied by the factor.")
+        write_prose("The smallest change that counts, less 1, is multiplied by the factor.")
 
 
 ACTS: Mapping[str, Verb] = {

@@ -9,7 +9,7 @@ from ett_service.app import detection_plan
 from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
 from ett_service.cli.arguments import INSTANT, config, instant
 from ett_service.cli.operations.local import opened_for_reading
-from ett_service.cli.output import NONE, minute, write_line
+from ett_service.cli.output import NONE, minute, write_line, write_prose
 from ett_service.cli.regressions.detect_answer import Members, answer_of
 from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
@@ -25,7 +25,7 @@ from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.backtest import retrace
-from ett_service.detection.open_phases import open_phases
+from ett_service.detection.observed.open_phases import open_phases
 from ett_service.detection.options import Plan
 from ett_service.detection.run import memory_of
 from ett_service.ingest.refusals import Fault
@@ -94,19 +94,19 @@ _POWER = (
 def write_project(answer: Answer, *, with_power: bool) -> None:
     """Write the answer about one project."""
     runs = "one run" if answer["runs"] == 1 else f"{answer['runs']} runs, a day apart"
-    write_line(f"Project {answer['project']}, as of {minute(answer['at'])} UTC: {runs}.")
+    write_prose(f"Project {answer['project']}, as of {minute(answer['at'])} UTC: {runs}.")
     current = [finding for finding in answer["found"] if finding["state"] != _LAPSED]
     for verdict, title in _VERDICTS:
         _write_findings(title, [finding for finding in current if finding["verdict"] == verdict])
     if not current:
         write_line()
-        write_line("No findings.")
+        write_prose("No findings.")
     if lapsed := len(answer["found"]) - len(current):
         write_line()
-        write_line(f"{lapsed} more lapsed before enough runs in a row found them to fire.")
+        write_prose(f"{lapsed} more lapsed before enough runs in a row found them to fire.")
     if answer["open_phases"]:
         write_line()
-        write_line("Open phases, the oldest of each cohort; no duration above includes them")
+        write_prose("Open phases, the oldest of each cohort; no duration above includes them")
         write_table(_OPEN_PHASES, answer["open_phases"])
     _write_power(answer, listed=with_power)
 
@@ -115,11 +115,11 @@ def _write_findings(title: str, findings: Sequence[Answer]) -> None:
     if not findings:
         return
     write_line()
-    write_line(title)
+    write_prose(title)
     write_table(_FINDINGS, findings)
     for finding in findings:
         reasons = "; ".join(_reasons(finding))
-        write_line(f"  {subject(finding)} of {cohort(finding['cohort'])}: {reasons}")
+        write_prose(f"  {subject(finding)} of {cohort(finding['cohort'])}: {reasons}")
 
 
 def _reasons(finding: Answer) -> Iterable[str]:
@@ -140,13 +140,13 @@ def _write_power(answer: Answer, *, listed: bool) -> None:
     power = answer["power"]
     blind = sum(row["smallest"] is None for row in power)
     write_line()
-    write_line(f"The search covered {answer['series']} series, each a subject in a cohort.")
+    write_prose(f"The search covered {answer['series']} series, each a subject in a cohort.")
     if blind:
-        write_line(f"{blind} series have too few values to detect any change.")
+        write_prose(f"{blind} series have too few values to detect any change.")
     if listed:
         write_table(_POWER, power)
     else:
-        write_line("--power lists how small a change can be detected.")
+        write_prose("--power lists how small a change can be detected.")
 
 
 MOST_RUNS = 400

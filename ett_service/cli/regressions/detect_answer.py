@@ -16,7 +16,7 @@ from ett_service.core.regressions.finding import (
     Unit,
 )
 from ett_service.detection.backtest import Backtest, Course
-from ett_service.detection.open_phases import OpenPhase
+from ett_service.detection.observed.open_phases import OpenPhase
 from ett_service.detection.options import Power
 
 Members: TypeAlias = dict[str, Any]

@@ -18,7 +18,7 @@ from ett_service.charts.units import (
     value,
 )
 from ett_service.cli.arguments import ID, named, project, server
-from ett_service.cli.output import NONE, author, minute, write_line
+from ett_service.cli.output import NONE, author, minute, write_line, write_prose
 from ett_service.cli.remote import ask, of_project, place
 from ett_service.cli.tables import Answer, number, prose, spare, text, write_table
 from ett_service.cli.verb import Verb
@@ -90,21 +90,21 @@ def _explain(args: Namespace) -> Any:
 
 def _write(finding: Answer, _args: Namespace) -> None:
     ratio = factor(finding["ratio"])
-    write_line(
+    write_prose(
         f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
     )
-    write_line(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
-    write_line(f"costs {cost(finding['impact'])}, by {minute(finding['after']['to'])} (UTC)")
+    write_prose(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
+    write_prose(f"costs {cost(finding['impact'])}, by {minute(finding['after']['to'])} (UTC)")
     _write_fired(finding["fired"])
     write_line()
     _write_sides(finding)
     if _differ(finding):
-        write_line(_FACTOR_NOTE)
+        write_prose(_FACTOR_NOTE)
         write_line()
     write_table(_GATES, finding["gates"])
     _write_power(finding["power"])
     if by := finding["attribution"]["as_of"]:
-        write_line(f"associations, by {minute(by)} (UTC)")
+        write_prose(f"associations, by {minute(by)} (UTC)")
     _write_attribution(finding["attribution"])
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
@@ -113,7 +113,7 @@ def _write(finding: Answer, _args: Namespace) -> None:
     write_table(_HISTORY, finding["history"])
     for mute in finding["mutes"]:
         until = f"{mute['id']} until {minute(mute['until'])}: {mute['why']}"
-        write_line(f"muted by {author(mute, 'made_by')}, {until}")
+        write_prose(f"muted by {author(mute, 'made_by')}, {until}")
 
 
 def _state(finding: Answer) -> str:
@@ -142,7 +142,7 @@ def _write_fired(fired: Answer | None) -> None:
     if fired is not None:
         level = f"{factor(fired['ratio'])}, n={count(fired['after']['n'])}"
         when = minute(fired["at"])
-        write_line(f"when it fired, {when} (UTC): {level}, costs {cost(fired['impact'])}")
+        write_prose(f"when it fired, {when} (UTC): {level}, costs {cost(fired['impact'])}")
 
 
 def _write_sides(finding: Answer) -> None:
@@ -163,37 +163,37 @@ def _write_sides(finding: Answer) -> None:
     bounds = finding["interval"]
     interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"
     p, q = finding["p"], finding["q"]
-    write_line(f"95% interval {interval}; p {p:.2g}, q {q:.2g} among all series")
+    write_prose(f"95% interval {interval}; p {p:.2g}, q {q:.2g} among all series")
     write_line()
 
 
 def _write_power(power: Answer | None) -> None:
     if power is None:
-        write_line("The last search did not cover this series.")
+        write_prose("The last search did not cover this series.")
     else:
         sizes = f"{count(power['recent'])} recent and {count(power['baseline'])} earlier values"
         smallest = power["smallest"]
         least = "no change" if smallest is None else f"a change {factor(smallest)}"
-        write_line(f"The last search could detect {least} here, with {sizes}.")
+        write_prose(f"The last search could detect {least} here, with {sizes}.")
     write_line()
 
 
 def _write_attribution(attribution: Answer) -> None:
     for name in ("phase", "cohort"):
         if shares := attribution[f"{name}_shares"]:
-            write_line(f"by {name}: {_shares(shares)}")
+            write_prose(f"by {name}: {_shares(shares)}")
     within, mix = attribution["within_points"], attribution["mix_points"]
     if within is not None and mix is not None:
-        write_line(
+        write_prose(
             f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
             f"and {points(mix / 100)} by job mix"
         )
     if attribution["suspects"]:
         write_table(_SUSPECTS, attribution["suspects"])
     else:
-        write_line("associated with: no value of a dimension explains half of it")
+        write_prose("associated with: no value of a dimension explains half of it")
     if pair := attribution["side_by_side"]:
-        write_line(
+        write_prose(
             f"side by side after the onset: {pair['dimension']}:{pair['value']} "
             f"({count(pair['attempts'])}) against {pair['against'] or 'all others'} "
             f"({count(pair['against_attempts'])}): {factor(pair['ratio'])}, p {pair['p']:.2g}"
@@ -202,7 +202,7 @@ def _write_attribution(attribution: Answer) -> None:
         write_table(_MARKERS, attribution["markers"])
     if examples := attribution["examples"]:
         attempts = ", ".join(f"{example['job']} ({example['number']})" for example in examples)
-        write_line(f"example attempts: {attempts}")
+        write_prose(f"example attempts: {attempts}")
     write_line()
 
 

@@ -19,7 +19,7 @@ from ett_service.charts.units import (
     subject,
 )
 from ett_service.cli.arguments import INSTANT, project, server, when, whole
-from ett_service.cli.output import minute, or_dash, write_line
+from ett_service.cli.output import minute, or_dash, write_line, write_prose
 from ett_service.cli.regressions import compare, confirm, explain, triage
 from ett_service.cli.remote import ask, listed, of_project, pages
 from ett_service.cli.styles import outcome
@@ -163,7 +163,7 @@ def _write_list(findings: list[Any], args: Namespace) -> None:
     if args.verdict is None:
         small = ask(args, _PATH, {**_query(args), "limit": 1})["small"]
         if small:
-            write_line(f"{count(small)} more cost less than the floor: `--verdict small`.")
+            write_prose(f"{count(small)} more cost less than the floor: `--verdict small`.")
 
 
 def _causes_options(parser: ArgumentParser) -> None:
@@ -180,10 +180,10 @@ def _causes(args: Namespace) -> Any:
 def _write_causes(answer: Answer, _args: Namespace) -> None:
     write_rows(_BY_CAUSE, answer["causes"], "No regressions.")
     if answer["causes"]:
-        write_line(f"All together cost {cost({**answer['total'], 'ett_points': None})}.")
+        write_prose(f"All together cost {cost({**answer['total'], 'ett_points': None})}.")
     if answer["small"]:
         hours = amount(answer["small_cost"]["gpu_hours_per_week"])
-        write_line(
+        write_prose(
             f"{count(answer['small'])} small ones, each under the floor of costs, are not in it: "
             f"{hours} GPU-hours a week."
         )
@@ -223,10 +223,10 @@ def _power(args: Namespace) -> Any:
 
 def _write_power(answer: Answer, _args: Namespace) -> None:
     if not answer["runs"]:
-        write_line("No search has run yet. `ett detect` runs one now, and stores nothing.")
+        write_prose("No search has run yet. `ett detect` runs one now, and stores nothing.")
         return
     for run in answer["runs"]:
-        write_line(
+        write_prose(
             f"{run['project']}: searched up to {minute(run['at'])} (UTC), "
             f"{count(run['series'])} series in {duration(run['took_seconds'])}"
         )
@@ -235,7 +235,7 @@ def _write_power(answer: Answer, _args: Namespace) -> None:
     write_table(_SERIES, rows)
     blind = sum(row["smallest"] is None for row in rows)
     if blind:
-        write_line(f"In {count(blind)} of {count(len(rows))} series no change can be detected.")
+        write_prose(f"In {count(blind)} of {count(len(rows))} series no change can be detected.")
 
 
 def _by_power(row: Answer) -> tuple[bool, float]:

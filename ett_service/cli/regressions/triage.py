@@ -7,7 +7,7 @@ from typing import Any
 
 from ett_service.charts.units import cohort
 from ett_service.cli.arguments import ID, WHY, instant, named, pair, project, seconds, server
-from ett_service.cli.output import author, minute, write_line
+from ett_service.cli.output import author, minute, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
 from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows
 from ett_service.cli.verb import Failure, Verb, act, now_us
@@ -67,11 +67,11 @@ def _triage(args: Namespace) -> Any:
 
 
 def _write_triage(answer: Answer, args: Namespace) -> None:
-    write_line(f"{args.id} is {args.verdict}.")
+    write_prose(f"{args.id} is {args.verdict}.")
     if answer["id"] != args.id:
-        write_line(f"It goes on as {answer['id']} in {cohort(answer['cohort'])}.")
+        write_prose(f"It goes on as {answer['id']} in {cohort(answer['cohort'])}.")
     elif args.onset is not None:
-        write_line(f"Its onset is {minute(answer['onset_at'])} (UTC) from now on.")
+        write_prose(f"Its onset is {minute(answer['onset_at'])} (UTC) from now on.")
 
 
 def _acknowledge(args: Namespace) -> Any:
@@ -79,7 +79,7 @@ def _acknowledge(args: Namespace) -> Any:
 
 
 def _write_acknowledged(answer: Answer, args: Namespace) -> None:
-    write_line(f"{args.id} is acknowledged by {author(answer, 'acknowledged_by')}.")
+    write_prose(f"{args.id} is acknowledged by {author(answer, 'acknowledged_by')}.")
 
 
 def _accept(args: Namespace) -> Any:
@@ -87,7 +87,7 @@ def _accept(args: Namespace) -> Any:
 
 
 def _write_accepted(_answer: Any, args: Namespace) -> None:
-    write_line(f"{args.id} is accepted: its current level is the new baseline.")
+    write_prose(f"{args.id} is accepted: its current level is the new baseline.")
 
 
 def _mute_options(parser: ArgumentParser) -> None:
@@ -126,7 +126,7 @@ def _mute(args: Namespace) -> Any:
 def _write_mute(mute: Answer, _args: Namespace) -> None:
     phase = f", {mute['phase']}" if mute["phase"] else ""
     until = minute(mute["until"])
-    write_line(f"{mute['id']} mutes {cohort(mute['cohort'])}{phase} until {until} (UTC).")
+    write_prose(f"{mute['id']} mutes {cohort(mute['cohort'])}{phase} until {until} (UTC).")
 
 
 def _unmute(args: Namespace) -> Any:
@@ -135,7 +135,7 @@ def _unmute(args: Namespace) -> Any:
 
 
 def _write_unmuted(_answer: Any, args: Namespace) -> None:
-    write_line(f"{args.mute} has ended.")
+    write_prose(f"{args.mute} has ended.")
 
 
 def _mutes_options(parser: ArgumentParser) -> None:

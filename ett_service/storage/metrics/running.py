@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select, text, union_all
 
 from ett_service.storage.metrics.counters import label
-from ett_service.storage.schema import counted, dirty, job_ledger, marker, project
+from ett_service.storage.schema import counted, dirty, job_ledger, marker, project, unmerged
 
 
 class Running(NamedTuple):
@@ -50,9 +50,12 @@ _RUNNING = (
     )
     .where(counted.c.running > 0)
 )
+_LEFT = union_all(
+    *(select(left.c.project_id, left.c.job, left.c.marked_us) for left in (dirty, unmerged))
+).subquery()
 _MARKED = (
-    select(func.min(dirty.c.marked_us).label("since_us"))
-    .group_by(dirty.c.project_id, dirty.c.job)
+    select(func.min(_LEFT.c.marked_us).label("since_us"))
+    .group_by(_LEFT.c.project_id, _LEFT.c.job)
     .subquery()
 )
 _WAITING = select(func.count(), func.min(_MARKED.c.since_us)).select_from(_MARKED)
@@ -78,7 +81,7 @@ def running(conn: Connection) -> list[Running]:
 
 
 def waiting(conn: Connection) -> Waiting:
-    """Count the jobs that the worker has yet to fold."""
+    """Count the jobs that the worker has yet to fold, or to merge into the rollups."""
     jobs, since_us = conn.execute(_WAITING).one()
     return Waiting(int(jobs), since_us)
 

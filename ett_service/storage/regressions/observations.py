@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, case, or_, select
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from ett_service.core.dimensions import (
     DIMENSIONS,
@@ -72,6 +72,7 @@ class ObservedAttempt(NamedTuple):
     loop_started_us: int | None
     categories_us: dict[str, int]
     step_times: tuple[StepTime, ...] = ()
+    compile_cache: str = ""  #: as of its ledger; empty where it is untold
 
 
 def cohort_of(job: ObservedJob, attempt: ObservedAttempt) -> Cohort:
@@ -113,6 +114,7 @@ class _AttemptResult(msgspec.Struct):
     categories_us: dict[str, int]
     loop_started_at: int | None = None
     step_times: tuple[StepTime, ...] = ()
+    compile_cache: str | None = None
 
 
 class _RunResult(msgspec.Struct):
@@ -134,15 +136,21 @@ Jobs: TypeAlias = Collection[str] | None
 _attempt_result = msgspec.json.Decoder(_AttemptResult).decode
 _job_result = msgspec.json.Decoder(_JobResult).decode
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+_ANY: Mapping[str, Collection[str]] = {}
 _UNSTORED = tuple(name for name in WHOLE_JOB_DIMENSIONS if name not in JOB_DIMENSIONS)
 
 
 def jobs(
-    conn: Connection, project_id: int, span: Span, named: Collection[str] = DIMENSIONS
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    named: Collection[str] = DIMENSIONS,
+    where: Mapping[str, Collection[str]] = _ANY,
 ) -> Iterator[tuple[str, ObservedJob]]:
     """Yield the jobs that lived in the span.
 
-    Of dimensions without a column of their own, only those that are *named* are read.
+    Of dimensions without a column of their own, only those that are *named* are read. Of those
+    with one, *where* gives the values that are wanted; ``""`` is unknown.
     """
     columns = job_ledger.c
     unstored = [name for name in _UNSTORED if name in named]
@@ -152,7 +160,14 @@ def jobs(
         *(columns[name] for name in JOB_DIMENSIONS),
         columns.answer if unstored else case((columns.runs > 1, columns.answer)),
     ).where(
-        columns.project_id == project_id, columns.started_us < span[1], columns.ended_us >= span[0]
+        columns.project_id == project_id,
+        columns.started_us < span[1],
+        columns.ended_us >= span[0],
+        *(
+            func.coalesce(columns[name], "").in_(sorted(where[name]))
+            for name in JOB_DIMENSIONS
+            if name in where
+        ),
     )
     for job, to_start_us, *values, answer in conn.execute(statement):
         stated = dict(zip(JOB_DIMENSIONS, values, strict=True))
@@ -185,7 +200,7 @@ def attempts(
         yield ObservedAttempt(
             job, number, started_us, ended_us, _OUTCOMES[outcome], origin, cause, gpus,
             version or "", unsaved_us, result.loop_started_at, result.categories_us,
-            result.step_times,
+            result.step_times, result.compile_cache or "",
         )  # fmt: skip
 
 

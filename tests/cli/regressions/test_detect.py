@@ -19,7 +19,8 @@ from ett_service.core.regressions.state import StateRules, Transition, step
 from ett_service.core.words import Phase
 from ett_service.detection.backtest import Backtest, Course
 from ett_service.detection.run import RunResult
-from ett_service.settings import DetectionTable, PriceRow, Settings
+from ett_service.setting_tables import DetectionTable, PriceRow
+from ett_service.settings import Settings
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
