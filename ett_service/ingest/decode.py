@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from ett_service.core.events import Event
-from ett_service.ingest.envelope import read_lines, read_object, require_utf8
-from ett_service.ingest.inflate import inflate
+from ett_service.ingest.envelope import inflate, read_lines, read_object, require_utf8
 from ett_service.ingest.refusals import (
     BadBatch,
     BodyTooLarge,

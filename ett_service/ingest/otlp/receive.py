@@ -12,7 +12,7 @@ from ett_service.core.words import Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
 from ett_service.ingest.decode import Arrival, Batch, arrival, read_made
-from ett_service.ingest.inflate import inflate
+from ett_service.ingest.envelope import inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
 from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
