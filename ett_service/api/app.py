@@ -59,7 +59,7 @@ from ett_service.ingest.refusals import Code
 from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
 from ett_service.storage.engine import migrate
-from ett_service.storage.record.epoch import StoreEpoch
+from ett_service.storage.record.events import StoreEpoch
 from ett_service.storage.record.keys import RecentKeys, list_keys
 
 

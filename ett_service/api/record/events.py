@@ -32,8 +32,7 @@ from ett_service.ingest.refusals import Code
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.epoch import StoreEpoch
-from ett_service.storage.record.events import decode_body
+from ett_service.storage.record.events import StoreEpoch, decode_body
 from ett_service.storage.record.pruned import require_record
 
 _log = logging.getLogger(__name__)

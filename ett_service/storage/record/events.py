@@ -1,7 +1,7 @@
-"""The record of a job: events and clock offsets as accepted, and the corrections that stand."""
+"""The record of a job: events and clock offsets as accepted, corrections, and the store's epoch."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +16,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.events import EVENT_TYPES, Event, SpanOver
+from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.core.ledger.results import Exclusion
@@ -33,6 +34,9 @@ DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPE
 
 
 _MEMBERS = {name: tuple(each.name for each in fields(kind)) for name, kind in EVENT_TYPES.items()}
+
+EPOCH_EVERY_US = SECOND_US
+"""How often the epoch is read: a database may be restored under a server that runs."""
 
 
 def _empty_of(kind: type[Event]) -> tuple[tuple[str, object], ...]:
@@ -291,3 +295,18 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
             clocks.get(name, {}),
             corrected.get(name, _NO_CORRECTIONS),
         )
+
+
+class StoreEpoch:
+    """The store's epoch as of at most a second ago."""
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us = now_us
+        self._read: tuple[int, str] | None = None  #: when, and what
+
+    def of(self, conn: Connection) -> str:
+        """Return it, read in the transaction of *conn* where it may have changed."""
+        now_us = self._now_us()
+        if self._read is None or not 0 <= now_us - self._read[0] < EPOCH_EVERY_US:
+            self._read = now_us, store_epoch(conn)
+        return self._read[1]

@@ -1,4 +1,4 @@
-"""The canonical content of an event: one fact, one text."""
+"""The canonical content of an event is one text a fact; a restored store has another epoch."""
 
 from typing import Any
 
@@ -8,9 +8,19 @@ from hypothesis import strategies as st
 
 from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
 from ett_service.core.words import Cause, Outcome, Phase
-from ett_service.storage.record.events import decode_body, encode_body
-from tests.builders.clock import NOON
+from ett_service.storage.engine.backup import renew_epoch
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.events import (
+    EPOCH_EVERY_US,
+    StoreEpoch,
+    decode_body,
+    encode_body,
+    store_epoch,
+)
+from tests.builders.clock import NOON, Clock
+from tests.builders.jobs import wire_event
 from tests.builders.record import event, progress
+from tests.builders.servers.application import Service
 
 REQUIRED: dict[str, dict[str, Any]] = {
     "attempt_ended": {"outcome": Outcome.FAILED},
@@ -65,3 +75,35 @@ def test_a_rank_of_zero_is_kept() -> None:
 
     assert isinstance(decoded, Progress)
     assert (decoded.rank, decoded.seq, decoded.step) == (0, 0, 0)
+
+
+def test_it_is_read_again_after_a_second_and_whenever_the_clock_goes_back(store: Store) -> None:
+    clock = Clock()
+    epoch = StoreEpoch(clock)
+
+    def both() -> tuple[str, str]:
+        with store.reading() as conn:
+            return epoch.of(conn), store_epoch(conn)
+
+    first = both()
+    store.write(renew_epoch)
+    seen = []
+    for elapsed_us in (EPOCH_EVERY_US - 1, 1, -EPOCH_EVERY_US):
+        clock.now_us += elapsed_us
+        seen.append(both())
+        store.write(renew_epoch)
+
+    assert seen[0][0] == first[0] == first[1]
+    assert [answered == stored for answered, stored in seen] == [False, True, True]
+
+
+def test_an_acknowledgement_names_the_store_that_has_the_events(service: Service) -> None:
+    first = service.send([wire_event("heartbeat", 1)]).json()["store_epoch"]
+    service.store.write(renew_epoch)
+    service.clock.now_us += EPOCH_EVERY_US
+
+    second = service.send([wire_event("heartbeat", 2)]).json()["store_epoch"]
+
+    with service.store.reading() as conn:
+        assert second == store_epoch(conn)
+    assert second != first
