@@ -40,7 +40,7 @@ from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.slots import SLOTS
 from ett_service.storage.schema import dirty, job_ledger, lease, unmerged
-from ett_service.worker import folding
+from ett_service.worker import ledgers
 from ett_service.worker.ledgers import Worker
 from tests.builders.databases import postgres
 
@@ -210,8 +210,8 @@ def work(url: str, at_once: int) -> None:
     with closing(open_store(url)) as store:
         assert isinstance(store, PostgresqlStore)
         if at_once:
-            folding._THREADS = {"postgresql": at_once}  # noqa: SLF001 - a narrower worker
-            folding._COLD = at_once  # noqa: SLF001 - likewise
+            ledgers._THREADS = {"postgresql": at_once}  # noqa: SLF001 - a narrower worker
+            ledgers._COLD = at_once  # noqa: SLF001 - likewise
             store._threads = ThreadPoolExecutor(at_once)  # noqa: SLF001 - likewise
         worker = Worker(store, lambda: time.time_ns() // 1000)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -1,24 +1,276 @@
-"""The worker: folds jobs with new facts into ledgers, and merges them into the rollups."""
+"""The worker: folds jobs with new facts into ledgers, and merges them into the rollups.
 
-from collections.abc import Callable, Sequence
+Many jobs are folded at a time, none of which waits for the others, and merged once they are.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
 
+from sqlalchemy import Connection
 from typing_extensions import override
 
-from ett_service.aggregation.fold_job import OPEN_EVERY_US
+from ett_service.aggregation.fold_job import (
+    OPEN_EVERY_US,
+    Folds,
+    KeptFold,
+    NotForward,
+    refresh,
+    warm,
+)
+from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION
+from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import unmerged
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import Slots
+from ett_service.storage.record.dirty_marks import JobKey, Slots
 from ett_service.storage.record.slots import SLOTS
 from ett_service.worker.capping import COHORTS_A_DAY, CohortCapping
-from ett_service.worker.folding import Folding
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from ett_service.worker.slots import LEASE_SECONDS, SlotsThread
 from ett_service.worker.thread import PeriodicThread
 
+log = logging.getLogger(__name__)
+
+_FIRST_RETRY_US = SECOND_US
+_LONGEST_RETRY_US = 300 * SECOND_US
+
+#: SQLite has one writer, and what waits for a processor only is read no faster by several.
+_THREADS = {"postgresql": 8, "sqlite": 1}
+_COLD = 64  #: read whole at a time; the others' turn comes when the next jobs are picked
+_PICKING_SHARE = 10  #: jobs are picked again after so many times what picking took
+
+_Settling: TypeAlias = Callable[[], bool]
+"""What is to be done about a future that is done; whether a job was folded."""
+
 _EVERY_JOB = 1_000_000  #: more than are picked at once
+
+
+class JobQueue:
+    """Jobs in the order of their need. A job that failed comes later, then later still."""
+
+    def __init__(self, most: int = 200) -> None:
+        self._most = most
+        self._failures: dict[JobKey, int] = {}
+        self._not_before: dict[JobKey, int] = {}
+
+    def next(
+        self, conn: Connection, now_us: int, slots: Slots = None, without: Collection[JobKey] = ()
+    ) -> list[JobKey]:
+        """Return up to ``most`` jobs: the longest marked first, then the longest overdue."""
+        most = self._most + len(self._not_before) + len(without)
+        keys = dirty_marks.marked(conn, most, slots)
+        if len(keys) < most:
+            keys += dirty_marks.due(conn, now_us, most, slots)
+        ready = [
+            key
+            for key in dict.fromkeys(keys)
+            if self._not_before.get(key, 0) <= now_us and key not in without
+        ]
+        return ready[: self._most]
+
+    def failed(self, key: JobKey, now_us: int) -> float:
+        """Put the job off, and return for how many seconds."""
+        failures = self._failures.get(key, 0)
+        pause_us = min(_FIRST_RETRY_US << min(failures, 10), _LONGEST_RETRY_US)
+        self._failures[key] = failures + 1
+        self._not_before[key] = now_us + pause_us
+        return pause_us / SECOND_US
+
+    def done(self, key: JobKey) -> None:
+        """Forget the failures of the job."""
+        self._failures.pop(key, None)
+        self._not_before.pop(key, None)
+
+
+class Folding:
+    """Jobs on their way from their marks to the rollups.
+
+    *now_us* is the clock; *open_every_us* is how often the numbers of an open job are brought up to
+    now. All methods are called from one thread; others only read for it, and the store writes.
+    """
+
+    def __init__(
+        self, store: Store, now_us: Callable[[], int], limits: Limits, open_every_us: int
+    ) -> None:
+        self._store = store
+        self._now_us = now_us
+        self._limits = limits
+        self._open_every_us = open_every_us
+        self._most_threads = _THREADS[store.dialect]
+        self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
+        self._folds = Folds()
+        self._queue = JobQueue()
+        self._done: SimpleQueue[_Settling] = SimpleQueue()
+        self._reading: set[JobKey] = set()
+        self._writing: set[JobKey] = set()
+        self._merges = 0  #: under way, at most one
+        self._unmerged = False
+        #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
+        self._stubborn: set[JobKey] = set()
+        self._pick_after = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way."""
+        return bool(self._reading or self._writing or self._merges)
+
+    def pick(self, slots: Slots = None, most_cold: int = _COLD) -> None:
+        """Begin with the jobs whose turn it is.
+
+        Those that are folded forward need not wait for whole reads, of which there are up to
+        *most_cold* at a time.
+        """
+        began, now_us = time.monotonic(), self._now_us()
+        under_way = self._reading | self._writing
+        with self._store.reading() as conn:
+            keys = self._queue.next(conn, now_us, slots, under_way)
+            self._unmerged |= unmerged.waits(conn, slots)
+        for key in keys:
+            fold = self._folds.take(key)
+            if fold or key in self._stubborn:
+                self._write(key, fold)
+            elif len(self._reading) < most_cold:
+                self._read(key)
+        ended = time.monotonic()
+        self._pick_after = ended + _PICKING_SHARE * (ended - began)
+
+    def has_room(self) -> bool:
+        """Whether more jobs are to be picked, as threads run out of work or some time passed."""
+        n_under_way = len(self._reading) + len(self._writing)
+        return n_under_way <= self._most_threads or time.monotonic() >= self._pick_after
+
+    def settle(self, wait_seconds: float) -> int:
+        """Settle what is done, and wait for the first of it; return how many jobs were folded.
+
+        Raises:
+            StorageUnavailable: The database was, for one of them; all others are settled.
+        """
+        folded, unavailable = 0, None
+        for settling in self._ended(wait_seconds):
+            try:
+                folded += settling()
+            except StorageUnavailable as error:
+                unavailable = error
+        if unavailable is not None:
+            raise unavailable
+        return folded
+
+    def settle_all(self) -> int:
+        """Wait for everything under way, and return how many jobs were folded."""
+        folded, unavailable = 0, None
+        while self.busy:
+            try:
+                folded += self.settle(1.0)
+            except StorageUnavailable as error:
+                unavailable = error
+        if unavailable is not None:
+            raise unavailable
+        return folded
+
+    def merge(self, slots: Slots = None) -> None:
+        """Begin to merge what was folded, unless that is under way."""
+        if self._unmerged and not self._merges:
+            self._merges, self._unmerged = 1, False
+            self._follow(self._store.submit(partial(unmerged.merge, slots=slots)), self._merged)
+
+    def close(self) -> None:
+        """Finish the jobs that are being written, and let the others be."""
+        self._readers.shutdown(cancel_futures=True)
+        self.settle_all()
+        self.merge()
+        self.settle_all()
+
+    def _ended(self, wait_seconds: float) -> list[_Settling]:
+        ended: list[_Settling] = []
+        try:
+            if self.busy:
+                ended.append(self._done.get(timeout=wait_seconds))
+            while True:
+                ended.append(self._done.get_nowait())
+        except Empty:
+            return ended
+
+    def _follow(self, future: Future[Any], settle: Callable[[Future[Any]], bool]) -> None:
+        future.add_done_callback(lambda done: self._done.put(partial(settle, done)))
+
+    def _read(self, key: JobKey) -> None:
+        self._reading.add(key)
+        self._follow(self._readers.submit(self._warm, key), partial(self._was_read, key))
+
+    def _warm(self, key: JobKey) -> KeptFold:
+        with self._store.reading() as conn:
+            return warm(conn, key, self._limits)
+
+    def _was_read(self, key: JobKey, future: Future[KeptFold]) -> bool:
+        self._reading.remove(key)
+        try:
+            self._write(key, future.result())
+        except CancelledError:
+            pass
+        except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
+            self._put_off(key, error)
+        return False
+
+    def _write(self, key: JobKey, fold: KeptFold | None) -> None:
+        work = partial(
+            refresh,
+            key=key,
+            now_us=self._now_us(),
+            kept_fold=fold,
+            limits=self._limits,
+            open_every_us=self._open_every_us,
+        )
+        future = self._store.submit(work)
+        self._writing.add(key)
+        self._follow(future, partial(self._was_written, key, fold))
+
+    def _was_written(
+        self, key: JobKey, before: KeptFold | None, future: Future[KeptFold | None]
+    ) -> bool:
+        """Keep the fold; return whether anything was done, or is to be done at once."""
+        self._writing.remove(key)
+        try:
+            fold = future.result()
+        except StorageUnavailable:
+            raise
+        except NotForward:
+            if before and before.ledger is None:
+                self._stubborn.add(key)
+            return True
+        except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
+            self._put_off(key, error)
+            return False
+        if usable := fold or before:
+            self._folds.keep(usable)
+        self._stubborn.discard(key)
+        self._queue.done(key)
+        self._unmerged |= fold is not None
+        return fold is not None
+
+    def _merged(self, future: Future[int]) -> bool:
+        self._merges = 0
+        try:
+            self._unmerged |= future.result() == unmerged.AT_ONCE
+        except BaseException:  # raised again: what waits is merged the next time
+            self._unmerged = True
+            raise
+        return False
+
+    def _put_off(self, key: JobKey, error: Exception) -> None:
+        seconds = self._queue.failed(key, self._now_us())
+        log.error(
+            "A job could not be folded; it will be retried in %.0f s.",
+            seconds,
+            exc_info=error,
+            extra={"event": "job_put_off", "project_id": key.project_id, "job_key": key.job},
+        )
 
 
 class Worker(PeriodicThread):
