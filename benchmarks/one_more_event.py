@@ -26,7 +26,7 @@ from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 
@@ -101,7 +101,7 @@ class Job:
         work = partial(refresh, key=self.key, now_us=self.at_us, kept_fold=self.kept)
         self.kept = self.store.write(work)
         assert self.kept is not None
-        self.store.write(unmerged.merge)
+        self.store.write(rollup_deltas.merge)
 
     def one_more(self) -> Callable[[], None]:
         """Return the work: a step is done, and the job's numbers say so."""

@@ -26,7 +26,7 @@ from ett_service.aggregation.verify import repair
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Readable, Store, open_for_reading, open_store
-from ett_service.storage.fleet import contributions, unmerged
+from ett_service.storage.fleet import contributions, rollup_deltas
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import LEDGER_TABLES, JobChanges, LedgerRows, existing_rows
 from ett_service.storage.jobs import batches
@@ -149,7 +149,7 @@ class _Run:
 
 def _write(conn: Connection, batch: JobBatch, changes: JobChanges, ids: CohortIds) -> None:
     changes.write(conn, ids, 0)
-    unmerged.merge_jobs(conn, batch)
+    rollup_deltas.merge_jobs(conn, batch)
 
 
 def _pool(url: str, processes: int, limits: Limits) -> ProcessPoolExecutor:

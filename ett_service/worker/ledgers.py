@@ -27,7 +27,7 @@ from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey, Slots
 from ett_service.storage.record.slots import SLOTS
@@ -131,7 +131,7 @@ class Folding:
         under_way = self._reading | self._writing
         with self._store.reading() as conn:
             keys = self._queue.next(conn, now_us, slots, under_way)
-            self._unmerged |= unmerged.waits(conn, slots)
+            self._unmerged |= rollup_deltas.waits(conn, slots)
         for key in keys:
             fold = self._folds.take(key)
             if fold or key in self._stubborn:
@@ -178,7 +178,9 @@ class Folding:
         """Begin to merge what was folded, unless that is under way."""
         if self._unmerged and not self._merges:
             self._merges, self._unmerged = 1, False
-            self._follow(self._store.submit(partial(unmerged.merge, slots=slots)), self._merged)
+            self._follow(
+                self._store.submit(partial(rollup_deltas.merge, slots=slots)), self._merged
+            )
 
     def close(self) -> None:
         """Finish the jobs that are being written, and let the others be."""
@@ -257,7 +259,7 @@ class Folding:
     def _merged(self, future: Future[int]) -> bool:
         self._merges = 0
         try:
-            self._unmerged |= future.result() == unmerged.AT_ONCE
+            self._unmerged |= future.result() == rollup_deltas.MERGED_AT_ONCE
         except BaseException:  # raised again: what waits is merged the next time
             self._unmerged = True
             raise

@@ -9,7 +9,7 @@ from ett_service.aggregation.recompute import refold
 from ett_service.aggregation.verify import verify
 from ett_service.core.ledger.results import Exclusion
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.jobs import batches
 from ett_service.storage.record import corrections
@@ -48,7 +48,7 @@ def refolded(store: Store, project_id: int, jobs: list[str], ids: CohortIds | No
         batches.take_marks(conn, batch)
         changes = refold(conn, batch, LATER)
         changes.write(conn, {} if ids is None else ids, LATER)
-        unmerged.merge_jobs(conn, batch)
+        rollup_deltas.merge_jobs(conn, batch)
         rows = sum(map(len, changes.ledgers.put.values())) + len(changes.contributions.cells)
 
     store.write(work)

@@ -14,7 +14,7 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Phase
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record import events as stored_events
@@ -98,7 +98,7 @@ def refreshed(
 ) -> KeptFold | None:
     """Refresh in a transaction of its own, and merge in another, as the worker does."""
     kept = store.write(lambda conn: refresh(conn, key, now_us, kept_fold, limits))
-    store.write(unmerged.merge)
+    store.write(rollup_deltas.merge)
     return kept
 
 

@@ -12,7 +12,7 @@ from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.demo.calendar import WireEvent
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.folded_jobs import JobChanges, LedgerRows
 from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
@@ -50,7 +50,7 @@ def _put(conn: Connection, judged: Judged) -> None:
     conn.execute(insert(job), [{**row, "received_us": END_US} for row in of_jobs])
     conn.execute(insert(event), list(_events(project_id, judged)))
     changes.write(conn, {}, END_US)
-    unmerged.merge_jobs(conn, JobBatch(project_id, list(judged.lived)))
+    rollup_deltas.merge_jobs(conn, JobBatch(project_id, list(judged.lived)))
     for number, marker in enumerate(judged.fleet.markers):
         stored_marker = Marker(
             id=f"marker {number}",

@@ -31,7 +31,6 @@ from ett_service.core.fleet.totals import GPU_MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet import rollup_deltas
-from ett_service.storage.fleet import unmerged as pending
 from ett_service.storage.fleet.contributions import Content, amounts
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily, unmerged
@@ -218,7 +217,7 @@ def _content(conn: Connection, day: ProjectDay, cohort_ids: Collection[int]) -> 
         if cohort_id is not None:
             yield _Cell(cohort_id, hour_at, *amounts(Content(tuple(sums), text)), merged=True)
             continue
-        for cell in pending.decoded(text):
+        for cell in rollup_deltas.decoded(text):
             if cell.cohort_id in cohort_ids and day_of(cell.hour_us) == day.day_us:
                 yield _Cell(cell.cohort_id, cell.hour_us, cell.sums, cell.tallies, merged=False)
 

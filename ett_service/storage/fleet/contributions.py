@@ -14,7 +14,7 @@ from ett_service.core.fleet.contribution import Cell, hour_of
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine import statements
-from ett_service.storage.fleet import rollup_deltas, unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
 from ett_service.storage.fleet.rollups import start_of
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
@@ -115,7 +115,7 @@ def replace(
     changes = ContributionChanges()
     changes.compare(key.job, existing(conn, key, since), cells)
     changes.write(conn, key.project_id, {}, 0)
-    unmerged.merge_jobs(conn, JobBatch(key.project_id, [key.job]))
+    rollup_deltas.merge_jobs(conn, JobBatch(key.project_id, [key.job]))
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ class ContributionChanges:
         self.learn(conn, project_id, ids)
         self._write_cells(conn, project_id, ids)
         for job, additions in self._additions(ids).items():
-            unmerged.append(conn, project_id, job, additions, marked_us)
+            rollup_deltas.append(conn, project_id, job, additions, marked_us)
 
     def _additions(self, ids: CohortIds) -> Mapping[str, Additions]:
         by_job: defaultdict[str, Additions] = defaultdict(Additions)

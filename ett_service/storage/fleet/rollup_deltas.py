@@ -1,11 +1,20 @@
-"""Rollup deltas: what is added to the sums by hour and by day, and for which cohorts."""
+"""Rollup deltas: what is added to the sums by hour and by day, and for which cohorts.
 
+A fold that added to the rollups itself would hold the rows of the present hour until its commit,
+and all other folds would wait for them. So it appends one row of its own, and a merger takes many
+such rows at once. Amounts are integers: their order says nothing, and each is added once, as the
+transaction that adds it deletes its row.
+"""
+
+import secrets
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from operator import add, sub
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import Connection, Delete, Table, bindparam, delete, select
+import msgspec
+from sqlalchemy import Connection, Delete, Executable, Row, Table, bindparam, delete, select, tuple_
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.measures import MEASURES
@@ -13,10 +22,22 @@ from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
 from ett_service.storage.engine.statements import insert_new
-from ett_service.storage.schema import cohort, cohort_day
+from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
+from ett_service.storage.record.slots import in_slots
+from ett_service.storage.schema import cohort, cohort_day, unmerged
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")
 _FIND = select(cohort.c.id).where(*(cohort.c[name] == bindparam(name) for name in _KEY))
+
+MERGED_AT_ONCE = 100
+"""Folds that are merged in one transaction; a first fold of two months has 600 KB."""
+
+_BITS = 63
+
+_Cells: TypeAlias = list[tuple[int, int, dict[str, int], dict[str, dict[int, tuple[int, int]]]]]
+
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[str], _Cells] = msgspec.json.Decoder(_Cells).decode
 
 
 def ids(conn: Connection, project_id: int, cohorts: Iterable[Cohort]) -> dict[Cohort, int]:
@@ -233,3 +254,124 @@ def _write(
     ]
     if emptied:
         conn.execute(_DROP_EMPTY[table], emptied)
+
+
+class UnmergedCell(NamedTuple):
+    """What is to be added to an hour of a cohort, and taken from it where it is negative."""
+
+    hour_us: int
+    cohort_id: int  #: the true one, whether or not it has rollups of its own
+    sums: Sums
+    tallies: Tallies
+
+
+def append(conn: Connection, project_id: int, job: str, added: Additions, marked_us: int) -> None:
+    """Append what a fold of the job adds; *marked_us* is when the oldest fact in it came in."""
+    cells = [
+        (hour_us, cohort_id, _nonzero(sums), tallies)
+        for (hour_us, cohort_id), sums, tallies in added.cells()
+    ]
+    if cells:
+        row = (project_id, job, secrets.randbits(_BITS), marked_us, _encode(cells).decode())
+        statements.put(conn, unmerged, ("marked_us", "cells"), [row])
+
+
+def decoded(cells: str) -> Iterator[UnmergedCell]:
+    """Read what a fold added."""
+    for hour_us, cohort_id, sums, tallies in _decode(cells):
+        amounts = tuple([sums.get(name, 0) for name in MEASURES])
+        yield UnmergedCell(hour_us, cohort_id, amounts, tallies)
+
+
+def unmerged_cells(conn: Connection, project_id: int) -> Iterator[UnmergedCell]:
+    """Read all that waits to be merged of a project."""
+    for cells in conn.scalars(_OF_PROJECT, {"project_id": project_id}):
+        yield from decoded(cells)
+
+
+def waits(conn: Connection, slots: Collection[int] | None = None) -> bool:
+    """Whether there is anything to be merged of jobs in *slots*, or of any."""
+    if slots is None:
+        return conn.scalar(_WAITS) is not None
+    return conn.scalar(_WAITS.where(in_slots(unmerged)), {"slots": sorted(slots)}) is not None
+
+
+def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
+    """Take up to ``MERGED_AT_ONCE`` folds of jobs in *slots*, or of all, into the rollups.
+
+    Return how many those were. What another merger is at is left to it.
+    """
+    parameters: dict[str, Any] = {"most": MERGED_AT_ONCE}
+    if slots is not None:
+        parameters["slots"] = sorted(slots)
+    return _merge(conn, conn.execute(_taking(in_some=slots is not None), parameters).all())
+
+
+def merge_jobs(conn: Connection, batch: JobBatch) -> None:
+    """Take all folds of these jobs into the rollups."""
+    _merge(conn, conn.execute(_TAKE_OF_JOBS, batch.parameters()).all())
+
+
+_OF_PROJECT = select(unmerged.c.cells).where(unmerged.c.project_id == bindparam("project_id"))
+_WAITS = select(unmerged.c.fold).limit(1)
+_TAKEN = (unmerged.c.project_id, unmerged.c.cells)
+_TAKE_OF_JOBS = delete(unmerged).where(*of_jobs(unmerged)).returning(*_TAKEN)
+_EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
+    cohort.c.id.in_(bindparam("cohorts", expanding=True))
+)
+
+
+@cache
+def _taking(*, in_some: bool) -> Executable:
+    keys = tuple(unmerged.primary_key)
+    # Not waited for: who holds a row is about to delete it.
+    chosen = select(*keys).limit(bindparam("most")).with_for_update(skip_locked=True)
+    if in_some:
+        chosen = chosen.where(in_slots(unmerged))
+    return delete(unmerged).where(tuple_(*keys).in_(chosen)).returning(*_TAKEN)
+
+
+def _merge(conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]) -> int:
+    by_project: defaultdict[int, list[UnmergedCell]] = defaultdict(list)
+    for project_id, cells in taken:
+        by_project[project_id] += decoded(cells)
+    for project_id, of_folds in sorted(by_project.items()):
+        _merged(conn, project_id, of_folds).write(conn, project_id)
+    return len(taken)
+
+
+def _merged(conn: Connection, project_id: int, cells: Sequence[UnmergedCell]) -> Additions:
+    """Add up cells as the rollups have them, where some cohorts are in ``other``."""
+    gathered = Additions()
+    for cell in cells:
+        gathered.put(*cell)
+    days = {(day_of(hour_us), cohort_id) for (hour_us, cohort_id), _, _ in gathered.cells()}
+    other = _others(conn, project_id, hold(conn, project_id, days))
+    if not other:
+        return gathered
+    additions = Additions()
+    for (hour_us, cohort_id), sums, tallies in gathered.cells():
+        rolled_up_as = other.get((day_of(hour_us), cohort_id), cohort_id)
+        additions.put(hour_us, rolled_up_as, sums, tallies)
+    return additions
+
+
+def _others(
+    conn: Connection, project_id: int, is_kept: Mapping[CohortDay, bool]
+) -> dict[CohortDay, int]:
+    """Return where those cohorts go that keep no rollups of their own on a day."""
+    left = [day for day, kept in is_kept.items() if not kept]
+    if not left:
+        return {}
+    rows = conn.execute(_EXCLUDED, {"cohorts": {cohort_id for _, cohort_id in left}})
+    excluded = {cohort_id: bool(flag) for cohort_id, flag in map(tuple, rows)}
+    other = cache(partial(_other, conn, project_id))
+    return {(day_us, cohort_id): other(excluded[cohort_id]) for day_us, cohort_id in left}
+
+
+def _other(conn: Connection, project_id: int, excluded: bool) -> int:
+    return other(conn, project_id, excluded=excluded)
+
+
+def _nonzero(sums: Iterable[int]) -> dict[str, int]:
+    return {name: amount for name, amount in zip(MEASURES, sums, strict=True) if amount}

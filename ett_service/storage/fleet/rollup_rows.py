@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, func, select
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import lift_time_limit
-from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
 from ett_service.storage.fleet.rollup_deltas import (
     MEASURES_OF,
@@ -158,7 +158,7 @@ def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amoun
 
 def _unmerged(conn: Connection, project_id: int) -> dict[int, dict[Table, Amounts]]:
     """Return by day what waits to be merged, under the cohorts that the cap gives it to."""
-    cells = list(unmerged.of_project(conn, project_id))
+    cells = list(rollup_deltas.unmerged_cells(conn, project_id))
     parameters = {"project_id": project_id, "cohorts": {cell.cohort_id for cell in cells}}
     rows = conn.execute(_PLACES, parameters) if cells else ()
     places = {(day_us, cohort_id): place for day_us, cohort_id, place in map(tuple, rows)}
