@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import usage
-from ett_service.storage.record.usage import SLOT_US, Usage
+from ett_service.storage.record.usage import USAGE_SLOT_US, Usage
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class UsageCounts:
         """Count a request of the key that begins so, by the *status* of its answer."""
         counted = Usage(1, int(status in REFUSED), events, n_bytes)
         with self._lock:
-            self._sum(prefix, now_us - now_us % SLOT_US).add(counted)
+            self._sum(prefix, now_us - now_us % USAGE_SLOT_US).add(counted)
             self._last_used[prefix] = now_us
 
     def write(self, store: Store, now_us: int) -> None:
@@ -47,7 +47,7 @@ class UsageCounts:
             return
 
         def add(conn: Connection) -> None:
-            usage.add(conn, usages, last_used, now_us)
+            usage.add_usage(conn, usages, last_used, now_us)
 
         try:
             store.write(add)

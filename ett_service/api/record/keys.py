@@ -31,7 +31,7 @@ usage_router = APIRouter(tags=["keys"], dependencies=[Depends(only_declared_para
 
 KeyScope = Annotated[str, Words(keys.SCOPES)]
 
-UsageWindow = Annotated[str, Words(tuple(usage.WINDOWS))]
+UsageWindow = Annotated[str, Words(tuple(usage.USAGE_WINDOWS))]
 
 _LONGEST_OVERLAP_S = 90 * 86_400
 
@@ -160,7 +160,7 @@ def list_key_usage(
     Sums are of ten minutes, and up to ten seconds behind.
     """
     project_ids = None if "admin" in key.scopes else (key.project_id,)
-    sums = usage.sums(conn, usage.WINDOWS[window], state.now_us(), project_ids)
+    sums = usage.usage_by_key(conn, usage.USAGE_WINDOWS[window], state.now_us(), project_ids)
     answer = KeyUsageList.of(window=window, keys=sums)
     return listed(form, answer, answer.keys, of=KeyUsageAnswer, name="key-usage")
 

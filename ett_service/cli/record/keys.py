@@ -196,7 +196,10 @@ def _write_revoked(_answer: Any, args: Namespace) -> None:
 
 def _usage_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--window", choices=usage.WINDOWS, default="day", help="the last so long (default: day)"
+        "--window",
+        choices=usage.USAGE_WINDOWS,
+        default="day",
+        help="the last so long (default: day)",
     )
 
 
@@ -204,7 +207,7 @@ def _usage(args: Namespace) -> Any:
     if asks_server(args):
         return ask(args, "/v1/key-usage", {"window": args.window})["keys"]
     with opened_for_reading(args) as (_, store), store.reading() as conn:
-        sums = usage.sums(conn, usage.WINDOWS[args.window], now_us(), None)
+        sums = usage.usage_by_key(conn, usage.USAGE_WINDOWS[args.window], now_us(), None)
     shown = ("prefix", "project", "name", "last_used_at")
     keys = [{name: _as_json(each.key)[name] for name in shown} for each in sums]
     return [key | asdict(each.usage) for key, each in zip(keys, sums, strict=True)]

@@ -1,6 +1,6 @@
 """What each key sends: sums of ten minutes, written now and then by whoever serves."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 
 from sqlalchemy import Connection, bindparam, delete, func, or_, select, update
@@ -10,8 +10,8 @@ from ett_service.storage.engine import statements
 from ett_service.storage.record.keys import Key, list_keys
 from ett_service.storage.schema import api_key, key_usage
 
-SLOT_US = 600 * SECOND_US
-WINDOWS = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US}
+USAGE_SLOT_US = 600 * SECOND_US
+USAGE_WINDOWS = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US}
 """Of which sums can be read, by name."""
 
 _KEPT_US = 8 * DAY_US
@@ -56,7 +56,7 @@ _SUMS = (
 )
 
 
-def add(
+def add_usage(
     conn: Connection,
     usages: Mapping[tuple[str, int], Usage],
     last_used: Mapping[str, int],
@@ -77,7 +77,7 @@ def add(
     conn.execute(delete(key_usage).where(key_usage.c.slot_us < now_us - _KEPT_US))
 
 
-def sums(
+def usage_by_key(
     conn: Connection, window_us: int, now_us: int, project_ids: Collection[int] | None
 ) -> list[KeyUsage]:
     """Return what each key of these projects (None: of all) sent, most bytes first.
@@ -90,11 +90,3 @@ def sums(
     shown = [key for key in keys if project_ids is None or key.project_id in project_ids]
     usages = [KeyUsage(key, by_prefix[key.prefix]) for key in shown if key.prefix in by_prefix]
     return sorted(usages, key=lambda each: (-each.usage.bytes, -each.usage.requests))
-
-
-def totals(usages: Iterable[KeyUsage]) -> Usage:
-    """Add up what several keys sent."""
-    total = Usage()
-    for each in usages:
-        total.add(each.usage)
-    return total

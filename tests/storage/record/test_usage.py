@@ -7,7 +7,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import usage
 from ett_service.storage.record.keys import create_key, get_key
-from ett_service.storage.record.usage import SLOT_US, WINDOWS, Usage
+from ett_service.storage.record.usage import USAGE_SLOT_US, USAGE_WINDOWS, Usage
 from ett_service.storage.schema import key_usage
 from tests.builders.clock import HOUR, NOON
 
@@ -21,13 +21,15 @@ def new_key(store: Store, project: str = "research") -> str:
 
 
 def add(store: Store, prefix: str, at_us: int, sent: Usage) -> None:
-    slot_us = at_us - at_us % SLOT_US
-    store.write(lambda conn: usage.add(conn, {(prefix, slot_us): sent}, {prefix: at_us}, at_us))
+    slot_us = at_us - at_us % USAGE_SLOT_US
+    store.write(
+        lambda conn: usage.add_usage(conn, {(prefix, slot_us): sent}, {prefix: at_us}, at_us)
+    )
 
 
 def sums(store: Store, window: str, now_us: int) -> dict[str, Usage]:
     with store.reading() as conn:
-        rows = usage.sums(conn, WINDOWS[window], now_us, None)
+        rows = usage.usage_by_key(conn, USAGE_WINDOWS[window], now_us, None)
     return {row.key.prefix: row.usage for row in rows}
 
 
@@ -74,7 +76,7 @@ def test_projects_are_kept_apart(store: Store) -> None:
     for project in ("research", "other"):
         add(store, new_key(store, project), NOON, Usage(requests=1))
     with store.reading() as conn:
-        everything = usage.sums(conn, HOUR, NOON, None)
-        own = usage.sums(conn, HOUR, NOON, (everything[0].key.project_id,))
+        everything = usage.usage_by_key(conn, HOUR, NOON, None)
+        own = usage.usage_by_key(conn, HOUR, NOON, (everything[0].key.project_id,))
 
     assert [len(everything), len(own)] == [2, 1]
