@@ -9,8 +9,7 @@ from sqlalchemy import Connection
 
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import usage
-from ett_service.storage.record.usage import USAGE_SLOT_US, Usage
+from ett_service.storage.record.keys import USAGE_SLOT_US, Usage, add_usage
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class UsageCounts:
             return
 
         def add(conn: Connection) -> None:
-            usage.add_usage(conn, usages, last_used, now_us)
+            add_usage(conn, usages, last_used, now_us)
 
         try:
             store.write(add)

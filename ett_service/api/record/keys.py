@@ -20,7 +20,7 @@ from ett_service.api.deps import At, ListingKey, Reader, State, only_declared_pa
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.record.acts import Acts, AdminActs
 from ett_service.core.intervals import SECOND_US
-from ett_service.storage.record import keys, usage
+from ett_service.storage.record import keys
 from ett_service.storage.record.audit import Action, AdminAct, made_key
 from ett_service.storage.record.keys import AlreadyReplaced, BadKey, Key
 
@@ -31,7 +31,7 @@ usage_router = APIRouter(tags=["keys"], dependencies=[Depends(only_declared_para
 
 KeyScope = Annotated[str, Words(keys.SCOPES)]
 
-UsageWindow = Annotated[str, Words(tuple(usage.USAGE_WINDOWS))]
+UsageWindow = Annotated[str, Words(tuple(keys.USAGE_WINDOWS))]
 
 _LONGEST_OVERLAP_S = 90 * 86_400
 
@@ -160,7 +160,7 @@ def list_key_usage(
     Sums are of ten minutes, and up to ten seconds behind.
     """
     project_ids = None if "admin" in key.scopes else (key.project_id,)
-    sums = usage.usage_by_key(conn, usage.USAGE_WINDOWS[window], state.now_us(), project_ids)
+    sums = keys.usage_by_key(conn, keys.USAGE_WINDOWS[window], state.now_us(), project_ids)
     answer = KeyUsageList.of(window=window, keys=sums)
     return listed(form, answer, answer.keys, of=KeyUsageAnswer, name="key-usage")
 

@@ -16,17 +16,18 @@ from ett_service.cli.remote import ask, place, without_none
 from ett_service.cli.tables import identifier, number, spare, text, write_rows, write_table
 from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.storage.record import usage
 from ett_service.storage.record.audit import Action, AdminAct, made_key
 from ett_service.storage.record.keys import (
     PREFIX_LENGTH,
     SCOPES,
+    USAGE_WINDOWS,
     Key,
     create_key,
     get_key,
     list_keys,
     revoke_key,
     rotate_key,
+    usage_by_key,
 )
 
 _LONGEST_S = 3_650 * 86_400
@@ -197,7 +198,7 @@ def _write_revoked(_answer: Any, args: Namespace) -> None:
 def _usage_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--window",
-        choices=usage.USAGE_WINDOWS,
+        choices=USAGE_WINDOWS,
         default="day",
         help="the last so long (default: day)",
     )
@@ -207,7 +208,7 @@ def _usage(args: Namespace) -> Any:
     if asks_server(args):
         return ask(args, "/v1/key-usage", {"window": args.window})["keys"]
     with opened_for_reading(args) as (_, store), store.reading() as conn:
-        sums = usage.usage_by_key(conn, usage.USAGE_WINDOWS[args.window], now_us(), None)
+        sums = usage_by_key(conn, USAGE_WINDOWS[args.window], now_us(), None)
     shown = ("prefix", "project", "name", "last_used_at")
     keys = [{name: _as_json(each.key)[name] for name in shown} for each in sums]
     return [key | asdict(each.usage) for key, each in zip(keys, sums, strict=True)]

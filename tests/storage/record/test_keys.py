@@ -1,18 +1,22 @@
-"""Keys are shown once, mistyped ones are refused without a look-up, and keys are revoked."""
+"""Keys are shown once, mistyped ones are refused without a look-up, and what each sends adds up."""
 
 import string
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import (
     SCOPES,
+    USAGE_SLOT_US,
+    USAGE_WINDOWS,
     AlreadyReplaced,
     BadKey,
     RecentKeys,
+    Usage,
+    add_usage,
     create_key,
     create_project,
     find_key,
@@ -23,9 +27,10 @@ from ett_service.storage.record.keys import (
     revoke_key,
     rotate_key,
     standing_key,
+    usage_by_key,
 )
-from ett_service.storage.schema import api_key
-from tests.builders.clock import NOON
+from ett_service.storage.schema import api_key, key_usage
+from tests.builders.clock import HOUR, NOON
 
 BASE62 = string.digits + string.ascii_letters
 
@@ -214,3 +219,71 @@ def test_a_key_rotated_without_an_overlap_is_refused_at_once(store: Store) -> No
     store.write(lambda conn: rotate_key(conn, old[:12], overlap_us=0, now_us=NOON + 1))
     with store.reading() as conn:
         assert find_key(conn, old, NOON + 1) is None
+
+
+def prefix_of_a_key(store: Store, project: str = "research") -> str:
+    return store.write(
+        lambda conn: create_key(
+            conn, project=project, name="trainer", scopes=("write",), now_us=NOON
+        )
+    )[:12]
+
+
+def add_up(store: Store, prefix: str, at_us: int, sent: Usage) -> None:
+    slot_us = at_us - at_us % USAGE_SLOT_US
+    store.write(lambda conn: add_usage(conn, {(prefix, slot_us): sent}, {prefix: at_us}, at_us))
+
+
+def sums(store: Store, window: str, now_us: int) -> dict[str, Usage]:
+    with store.reading() as conn:
+        rows = usage_by_key(conn, USAGE_WINDOWS[window], now_us, None)
+    return {row.key.prefix: row.usage for row in rows}
+
+
+def test_sums_add_up_and_the_largest_sender_comes_first(store: Store) -> None:
+    quiet, loud = prefix_of_a_key(store), prefix_of_a_key(store)
+    add_up(store, quiet, NOON, Usage(1, 0, 5, 100))
+    for _ in range(3):
+        add_up(store, loud, NOON, Usage(10, 1, 50, 1_000))
+
+    usage = sums(store, "hour", NOON + 1)
+    assert list(usage) == [loud, quiet]
+    assert usage == {loud: Usage(30, 3, 150, 3_000), quiet: Usage(1, 0, 5, 100)}
+
+
+@pytest.mark.parametrize(("window", "count"), [("hour", 1), ("day", 2), ("week", 3)])
+def test_a_window_holds_what_was_sent_in_it(store: Store, window: str, count: int) -> None:
+    prefix = prefix_of_a_key(store)
+    for age in (30 * 60 * 10**6, 3 * HOUR, 3 * DAY_US):
+        add_up(store, prefix, NOON - age, Usage(requests=1))
+
+    assert sums(store, window, NOON)[prefix].requests == count
+
+
+def test_what_is_older_than_eight_days_goes(store: Store) -> None:
+    prefix = prefix_of_a_key(store)
+    add_up(store, prefix, NOON, Usage(requests=1))
+    add_up(store, prefix, NOON + 9 * DAY_US, Usage(requests=1))
+    with store.reading() as conn:
+        assert conn.execute(select(func.count()).select_from(key_usage)).scalar_one() == 1
+
+
+def test_a_key_says_when_it_was_used_last_whatever_comes_late(store: Store) -> None:
+    prefix = prefix_of_a_key(store)
+    for at_us in (NOON + 5, NOON + 9, NOON + 7):
+        add_up(store, prefix, at_us, Usage(requests=1))
+    with store.reading() as conn:
+        key = get_key(conn, prefix)
+
+    assert key is not None
+    assert key.last_used_at == NOON + 9
+
+
+def test_projects_are_kept_apart(store: Store) -> None:
+    for project in ("research", "other"):
+        add_up(store, prefix_of_a_key(store, project), NOON, Usage(requests=1))
+    with store.reading() as conn:
+        everything = usage_by_key(conn, HOUR, NOON, None)
+        own = usage_by_key(conn, HOUR, NOON, (everything[0].key.project_id,))
+
+    assert [len(everything), len(own)] == [2, 1]
