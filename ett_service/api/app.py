@@ -26,8 +26,7 @@ from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, produc
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.load import connections
 from ett_service.api.load.admission import Admission
-from ett_service.api.load.overload import Admitted
-from ett_service.api.load.reads import Reads
+from ett_service.api.load.overload import Admitted, Reads
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers

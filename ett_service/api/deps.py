@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from sqlalchemy import Connection
 
 from ett_service.api.answers import Words
-from ett_service.api.load.reads import Read, ReadTicket
+from ett_service.api.load.overload import Read, ReadTicket
 from ett_service.api.problems import Problem, ProblemKind, fault_members
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import GROUPS

@@ -1,10 +1,11 @@
-"""Large reads: what they hold, how many run at once, and that no others wait for them."""
+"""Large reads: what they and their answers hold, how many run, and that no others wait."""
 
 import asyncio
 import os
 import socket
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from starlette.types import Message, Send
 
-from ett_service.api.load.reads import in_pieces
+from ett_service.api.load.overload import Packed, in_pieces
 from tests.builders.servers.ett import Server, serving_new
 
 SERIES = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2024-06-01T00:00:00Z"
@@ -163,3 +164,28 @@ def _asking(server: Server, path: str) -> Iterator[socket.socket]:
         lines = (f"GET {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {server.key}", "", "")
         client.sendall("\r\n".join(lines).encode())
         yield client
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [5], [70_000, 0, 1], [1 << 20] * 3])
+def test_a_packed_answer_comes_out_as_it_went_in(sizes: list[int]) -> None:
+    pieces = [bytes(each % 251 for each in range(size)) for size in sizes]
+    response = Packed(pieces).response("text/plain", {})
+
+    async def body() -> bytes:
+        return b"".join(
+            [piece async for piece in response.body_iterator if isinstance(piece, bytes)]
+        )
+
+    assert asyncio.run(body()) == b"".join(pieces)
+    assert response.headers["content-length"] == str(sum(sizes))
+
+
+def test_a_packed_answer_holds_a_small_part_of_itself() -> None:
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    response = Packed(b'{"ett_ratio":0.87,"jobs":12}' * 2_500 for _ in range(200)).response("x", {})
+    held = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+
+    assert int(response.headers["content-length"]) > 10_000_000
+    assert held < 2_000_000
