@@ -16,7 +16,6 @@ from uuid import uuid4
 import h11
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.types import Scope
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -33,22 +32,6 @@ _MOST_PIPELINED = 8
 _LEAST_TAKEN = 64 << 10
 _OTHER_FILES = 512  #: descriptors that are no connections
 _ONE_A_REQUEST = frozenset({"Invalid HTTP request received.", "Unsupported upgrade request."})
-
-
-def require_small_head(scope: Scope, limits: ConnectionLimits) -> None:
-    """Refuse a request whose address or headers are too large.
-
-    Raises:
-        Problem: 414 or 431.
-    """
-    closed = {"Connection": "close"}
-    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > limits.address_bytes:
-        raise Problem(ProblemKind.ADDRESS_LONG, headers=closed, limit=limits.address_bytes)
-    headers = scope["headers"]
-    if len(headers) > limits.headers:
-        raise Problem(ProblemKind.HEADERS_LARGE, headers=closed, limit=limits.headers)
-    if sum(len(name) + len(value) for name, value in headers) > limits.header_bytes:
-        raise Problem(ProblemKind.HEADERS_LARGE, headers=closed, limit=limits.header_bytes)
 
 
 class Watch:

@@ -22,7 +22,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ett_service.api.load.admission import UNKNOWN, Admission, Place, Pool, Refused
-from ett_service.api.load.connections import require_small_head
+from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import interrupt
@@ -138,14 +138,25 @@ class Admitted:
 
 
 def _require_small_head(scope: Scope) -> None:
-    try:
-        require_small_head(scope, scope["state"]["app"].connections)
-    except Problem as problem:
-        is_long = problem.kind is ProblemKind.ADDRESS_LONG
-        scope["state"]["admission"].refuse(
-            Refused.ADDRESS_LONG if is_long else Refused.HEADERS_LARGE
-        )
-        raise
+    """Refuse a request whose address or headers are too large.
+
+    Raises:
+        Problem: 414 or 431.
+    """
+    limits: ConnectionLimits = scope["state"]["app"].connections
+    headers = scope["headers"]
+    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > limits.address_bytes:
+        raise _too_large(scope, ProblemKind.ADDRESS_LONG, limits.address_bytes)
+    if len(headers) > limits.headers:
+        raise _too_large(scope, ProblemKind.HEADERS_LARGE, limits.headers)
+    if sum(len(name) + len(value) for name, value in headers) > limits.header_bytes:
+        raise _too_large(scope, ProblemKind.HEADERS_LARGE, limits.header_bytes)
+
+
+def _too_large(scope: Scope, kind: ProblemKind, limit: int) -> Problem:
+    is_long = kind is ProblemKind.ADDRESS_LONG
+    scope["state"]["admission"].refuse(Refused.ADDRESS_LONG if is_long else Refused.HEADERS_LARGE)
+    return Problem(kind, headers={"Connection": "close"}, limit=limit)
 
 
 async def _small_body(scope: Scope, inbox: Inbox) -> None:
