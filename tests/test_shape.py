@@ -35,7 +35,6 @@ TESTED_IN = {
     "api/jobs/times.py": "api/jobs/test_waits.py",
     "api/app.py": "api/test_access.py",
     "api/load/capacity.py": "api/load/test_admission.py",
-    "api/record/large_bodies.py": "api/load/test_overload.py",
     "api/regressions/answers.py": "api/regressions/test_listing.py",
     "api/deps.py": "api/jobs/test_listing.py",
     "api/fleet/groups.py": "api/fleet/test_summary.py",

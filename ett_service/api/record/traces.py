@@ -15,7 +15,7 @@ from pydantic import Field
 from ett_service.api.answers import Answer
 from ett_service.api.deps import State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Problem, problem_of
-from ett_service.api.record.large_bodies import large_body
+from ett_service.api.record.events import large_body
 from ett_service.ingest.otlp.receive import JSON, PROTOBUF, Receipt, accept, decode, media_type
 from ett_service.ingest.refusals import Refused, UnsupportedMedia
 from ett_service.storage.engine.errors import StorageUnavailable
