@@ -28,7 +28,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.sessions import PURPOSE as SESSIONS
 from ett_service.storage.record.sessions import Sessions
-from ett_service.storage.sizes import SUGGESTED_DAYS
+from ett_service.storage.retention import SUGGESTED_DAYS
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread

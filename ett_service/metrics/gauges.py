@@ -27,7 +27,7 @@ from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
 from ett_service.storage.metrics.running import Running
 from ett_service.storage.regressions import status
 from ett_service.storage.regressions.status import Deliveries, Firing
-from ett_service.storage.sizes import StoreSize
+from ett_service.storage.retention import StoreSize
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 Gauges: TypeAlias = dict[str, Samples]

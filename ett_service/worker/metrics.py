@@ -10,11 +10,11 @@ from typing_extensions import override
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.metrics import gauges as fleet_gauges
 from ett_service.metrics.gauges import GaugeOptions, Gauges
-from ett_service.storage import sizes
+from ett_service.storage import retention
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import counters, labels
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits
-from ett_service.storage.sizes import SUGGESTED_DAYS
+from ett_service.storage.retention import SUGGESTED_DAYS
 from ett_service.worker.thread import PeriodicThread
 
 _WINDOWS_SHARE = 20  #: window sums are computed again after so many times their own duration
@@ -93,8 +93,8 @@ class MetricsThread(PeriodicThread):
             return
         self._sizes_due_us = now_us + _SIZES_EVERY_US
         with self._store.reading() as conn:
-            size = sizes.measure(conn, now_us, self._options.retention_us)
-        self._store.write(partial(sizes.record, tables=size.tables, now_us=now_us))
+            size = retention.measure_store(conn, now_us, self._options.retention_us)
+        self._store.write(partial(retention.record_sizes, tables=size.tables, now_us=now_us))
         self._sizes = fleet_gauges.sizes(size)
 
     def _choose_labels(self, now_us: int) -> None:

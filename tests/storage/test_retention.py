@@ -1,4 +1,4 @@
-"""Retention: what goes of a job, what stays, and what keeps it from going."""
+"""Retention: what goes of a job, what stays, what keeps it from going, and what that frees."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, select, update
 
 from ett_service.aggregation.verify import verify, verify_rollups
 from ett_service.core.events import AttemptEnded, Event, JobEnded, JobFacts
@@ -29,7 +29,7 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.pruned import RecordPruned, pruned_us
 from ett_service.storage.retention import Prunable
-from ett_service.storage.schema import event, job_ledger, producer, segment
+from ett_service.storage.schema import event, job_ledger, producer, segment, store_size
 from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear
 from tests.builders.databases.statements import FEWEST_STATEMENTS
@@ -42,6 +42,8 @@ from tests.storage.test_deletion import ON_POSTGRESQL, during
 
 LATER = max(NOON, RECEIVED_AT) + 90 * DAY_US
 BEFORE = LATER - 30 * DAY_US
+
+DAY = LATER - LATER % DAY_US
 
 
 def closed_job() -> list[Event]:
@@ -273,3 +275,63 @@ def test_whatever_was_pruned_no_sum_differs(
 def _results(store: Store) -> list[object]:
     with store.reading() as conn:
         return [ledgers.job_ledger(conn, *key) for key in dirty_marks.jobs(conn)]
+
+
+def test_tables_are_measured_with_their_indexes(store: Store, project_id: int) -> None:
+    with store.reading() as conn:
+        before = retention.table_sizes(conn)["event"]
+    for number in range(20):
+        fold(store, JobKey(project_id, f"job-{number}"), closed_job())
+    with store.reading() as conn:
+        measured = retention.table_sizes(conn)["event"]
+        held = conn.execute(select(func.sum(func.length(event.c.body))))
+        held_bytes = held.scalar_one()
+    assert measured >= before  # PostgreSQL fills again what others have left
+    assert measured > held_bytes > 0
+
+
+def test_a_week_of_growth_follows_from_the_days_that_were_measured(
+    store: Store, project_id: int
+) -> None:
+    fold(store, JobKey(project_id, "closed"), closed_job())
+    with store.reading() as conn:
+        measured = retention.measure_store(conn, LATER, 30 * DAY_US)
+    assert measured.week_bytes is None
+    total = measured.total_bytes
+    rows = [
+        {"day_us": DAY - 9 * DAY_US, "name": "event", "bytes": 1},
+        {"day_us": DAY - 2 * DAY_US, "name": "event", "bytes": total - 1_000},
+        {"day_us": DAY - 2 * DAY_US, "name": "job", "bytes": 600},
+    ]
+    store.write(lambda conn: conn.execute(insert(store_size), rows))
+
+    with store.reading() as conn:
+        measured = retention.measure_store(conn, LATER, 30 * DAY_US)
+
+    grown = measured.total_bytes - (total - 1_000 + 600)
+    assert measured.week_bytes == grown * 7 // 2
+
+
+def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
+    store: Store, project_id: int
+) -> None:
+    for name in "ab":
+        fold(store, JobKey(project_id, name), closed_job())
+    fold(store, JobKey(project_id, "young"), [*closed_job()[:-2]])
+    with store.reading() as conn:
+        all_of_it = retention.measure_store(conn, LATER, 0)
+        none_of_it = retention.measure_store(conn, LATER, 200 * DAY_US)
+
+    record_bytes = all_of_it.tables["event"] + all_of_it.tables["segment"]
+    assert all_of_it.prunable.jobs == 3
+    assert all_of_it.prunable_bytes == record_bytes
+    assert (none_of_it.prunable.jobs, none_of_it.prunable_bytes) == (0, 0)
+
+
+def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
+    for n_bytes in (3, 5):
+        store.write(
+            partial(retention.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes)
+        )
+    with store.reading() as conn:
+        assert conn.execute(store_size.select()).all() == [(DAY, "event", 5)]

@@ -13,7 +13,7 @@ from ett_service.cli.output import write_line
 from ett_service.cli.progress import bar
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US
-from ett_service.storage import retention, sizes
+from ett_service.storage import retention
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.worker.retention import Pruned, Pruner
@@ -43,7 +43,7 @@ def _prune(args: Namespace) -> Any:
     if args.dry_run:
         with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
             prunable = retention.prunable(conn, now_us() - days * DAY_US)
-            freed = sizes.freed_bytes(conn, sizes.table_sizes(conn), prunable)
+            freed = retention.freed_bytes(conn, retention.table_sizes(conn), prunable)
         return {"days": days, **asdict(prunable), "bytes": freed}
     with closing(open_store(settings.database_url)) as store:
         with store.reading() as conn:

@@ -14,11 +14,11 @@ from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
 from ett_service.logs import redact
-from ett_service.storage import sizes
+from ett_service.storage import retention
 from ett_service.storage.engine.store import open_for_reading
 from ett_service.storage.receivers.receivers import unwell as unwell_receivers
 from ett_service.storage.record.keys import Key, list_keys
-from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize
+from ett_service.storage.retention import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
 _SAFE_SQLITE = (3, 51, 3)
@@ -55,7 +55,7 @@ def database(args: Namespace) -> Iterator[Finding]:
     try:
         with closing(open_for_reading(url)) as store, store.reading() as conn:
             days = settings.retention_days or SUGGESTED_DAYS
-            measured = sizes.measure(conn, now_us(), days * DAY_US)
+            measured = retention.measure_store(conn, now_us(), days * DAY_US)
             keys = list_keys(conn)
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
