@@ -31,7 +31,7 @@ from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy, PeakRate, Price, Target
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
+from ett_service.notifications.notice import OF_SETTINGS, Receiver, Secret
 from ett_service.setting_tables import (
     PLACEHOLDERS,
     AlertingTable,

@@ -9,8 +9,7 @@ from sqlalchemy import Connection
 
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, Keyring, NoSecretKey
 from ett_service.storage.receivers import receivers

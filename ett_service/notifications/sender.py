@@ -27,8 +27,7 @@ from ett_service.notifications.guard import (
     Resolve,
     resolve,
 )
-from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver, Secret
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver, Secret, Status
 from ett_service.storage.receivers.deliveries import DeliveryTry
 
 _SHORTEST_WAIT = 0.001  #: 0 would make a socket that never blocks

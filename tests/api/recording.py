@@ -23,7 +23,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Outcome, Sender
 from ett_service.storage.engine.migrate import migrate

@@ -272,7 +272,7 @@ FORMAT = Addition(
 from typing import Any
 
 from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import Receiver, Secret, WebhookFormat
+from ett_service.notifications.notice import Receiver, Secret, WebhookFormat
 
 
 def render(notice: Notice, receiver: Receiver, most: int) -> dict[str, Any]:

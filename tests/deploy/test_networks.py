@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from ett_service.notifications.notice import OF_SETTINGS, to_json
 from ett_service.notifications.notice import test_message as sample_notice
-from ett_service.notifications.notice import to_json
-from ett_service.notifications.receiver import OF_SETTINGS
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.receivers import deliveries

@@ -22,7 +22,7 @@ from ett_service.core.regressions.state import StateRules
 from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import Store, open_store

@@ -9,7 +9,7 @@ import sys
 
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Receiver
 from ett_service.notifications.sender import Sender, Sending
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import notice

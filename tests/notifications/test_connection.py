@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.core.intervals import SECOND_US
-from ett_service.notifications.receiver import Receiver
+from ett_service.notifications.notice import Receiver
 from ett_service.notifications.sender import Outcome, Sender
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import SIGNING, named, notice, sender

@@ -1,11 +1,12 @@
-"""A notice survives the outbox."""
+"""A notice is kept as it was; a receiver shows neither its address nor its secrets."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 
-from ett_service.notifications.notice import from_json, to_json
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.notice import Receiver, from_json, to_json
 from tests.builders.receivers.notices import FINDING, NAMES, NOTICE, RESOLVED, named
 
 
@@ -56,3 +57,9 @@ def test_a_link_holds_any_name_and_one_that_grows_too_long_is_left_out() -> None
         "/jobs/a%2Fb%3Fc%23d%20%C3%A9?project=a%2Fb%3Fc%23d%20%C3%A9"
     )
     assert endless.examples[0][2] == ""
+
+
+def test_neither_address_nor_secret_of_a_receiver_is_in_its_repr() -> None:
+    receiver = Receiver(1, "a", "https://a.example/T0K3N", FORMATS["generic"], ("CANARY",))
+    assert "T0K3N" not in repr(receiver)
+    assert "CANARY" not in repr(receiver)

@@ -11,8 +11,7 @@ import pytest
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver, Status
 from ett_service.notifications.sender import Sender
 from ett_service.storage.receivers.receivers import new_secret
 from tests.builders.receivers.deliveries import notice

@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver
 from ett_service.notifications.routing import Directory, targets
 from ett_service.storage.engine.seal import CannotUnseal, Keyring
 from ett_service.storage.engine.store import Store

@@ -8,8 +8,7 @@ from standardwebhooks import Webhook
 
 from ett_service.core.intervals import HOUR_US, SECOND_US, rfc3339
 from ett_service.notifications.formats import FORMATS
-from ett_service.notifications.notice import Status
-from ett_service.notifications.receiver import Receiver
+from ett_service.notifications.notice import Receiver, Status
 from ett_service.notifications.sender import Sender, Sending, retry_after_us, shown
 from tests.builders.clock import NOON
 from tests.builders.receivers.deliveries import SIGNING, named, notice, sender

@@ -8,7 +8,7 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, ComputedAnswer, Instant, KeyPrefix, Of, Seconds
 from ett_service.notifications.formats import Format
-from ett_service.notifications.receiver import Receiver
+from ett_service.notifications.notice import Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.receivers.deliveries import DeliveryState

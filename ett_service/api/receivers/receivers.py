@@ -40,8 +40,7 @@ from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Refused
-from ett_service.notifications.notice import test_message
-from ett_service.notifications.receiver import Receiver, Secret
+from ett_service.notifications.notice import Receiver, Secret, test_message
 from ett_service.notifications.sender import Outcome
 from ett_service.storage.engine.seal import CannotUnseal, NoSecretKey
 from ett_service.storage.jobs.listing import project_name

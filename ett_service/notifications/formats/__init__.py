@@ -7,8 +7,7 @@ from pkgutil import iter_modules
 
 import msgspec
 
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, WebhookFormat
 
 _TEXT_LENGTHS = (300, 100, 40, 15)
 

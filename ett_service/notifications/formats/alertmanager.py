@@ -7,8 +7,7 @@ A firing alert ends at ``endsAt`` unless it is sent again; without one Alertmana
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, WebhookFormat
 from ett_service.notifications.wording import annotations, labels
 
 _LABEL_LENGTH = 256

@@ -6,8 +6,7 @@ from typing import Any
 
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import Impact, Metric, Side, Suspect
-from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receiver import Receiver, Secret, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, Secret, Status, WebhookFormat
 from ett_service.notifications.wording import annotations, exact, labels, word
 
 SCHEMA = "ett.regression/v1"

@@ -7,8 +7,7 @@ Its limits: a summary of 1,024 characters, a ``dedup_key`` of 255, an event of 5
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
-from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receiver import Receiver, Secret, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, Secret, Status, WebhookFormat
 from ett_service.notifications.wording import (
     ALERT,
     Wording,

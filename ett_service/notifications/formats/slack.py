@@ -7,8 +7,7 @@ from finding some by itself. Limits: 150 characters in a header, 3,000 in a text
 
 from typing import Any
 
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, WebhookFormat
 from ett_service.notifications.wording import fitted, word
 
 _MOST_HEADER = 150

@@ -7,8 +7,7 @@ of a template or date function. A message may have 28 KB, a card six actions (le
 
 from typing import Any
 
-from ett_service.notifications.notice import Notice
-from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, WebhookFormat
 from ett_service.notifications.wording import cut, word
 
 _MOST_BYTES = 14_000  #: of 28 KB: Teams counts two bytes a character where it expects no UTF-8

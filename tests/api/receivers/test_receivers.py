@@ -19,7 +19,7 @@ from ett_service.api.state import AppState, Notifications
 from ett_service.core.intervals import HOUR_US, rfc3339
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Receiver
 from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring

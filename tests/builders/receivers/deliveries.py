@@ -11,8 +11,7 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed, Resolve, resolve
-from ett_service.notifications.notice import Notice, Status, to_json
-from ett_service.notifications.receiver import OF_SETTINGS, Receiver
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver, Status, to_json
 from ett_service.notifications.routing import Directory, Schedule
 from ett_service.notifications.sender import Sender, Sending
 from ett_service.storage.engine.seal import Keyring

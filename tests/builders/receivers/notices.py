@@ -17,8 +17,7 @@ from ett_service.core.regressions.finding import (
     Suspect,
     Verdict,
 )
-from ett_service.notifications.notice import Notice, Status
-from ett_service.notifications.receiver import Receiver, WebhookFormat
+from ett_service.notifications.notice import Notice, Receiver, Status, WebhookFormat
 
 ONSET = 1_762_380_000 * SECOND_US  # 2025-11-05 22:00
 FIRED = ONSET + 11 * DAY_US
