@@ -33,6 +33,8 @@ OF_SETTINGS = 0
 
 JSON = "application/json; charset=utf-8"
 
+_TEXT_LENGTHS = (300, 100, 40, 15)
+
 
 class Status(StrEnum):
     """Whether the regression goes on."""
@@ -194,3 +196,13 @@ class WebhookFormat:
     repeats: bool = False  #: such receivers forget a firing notice unless it is repeated
     content_type: str = JSON
     most_bytes: int = 20_000  #: of a body
+
+
+def render(notice: Notice, receiver: Receiver) -> bytes:
+    """Return the body for *receiver*; names are cut where it would be too long otherwise."""
+    body = b""
+    for length in _TEXT_LENGTHS:
+        body = msgspec.json.encode(receiver.format.render(notice, receiver, length))
+        if len(body) <= receiver.format.most_bytes:
+            break
+    return body

@@ -17,7 +17,6 @@ from standardwebhooks import Webhook
 from typing_extensions import override
 
 from ett_service.core.intervals import SECOND_US
-from ett_service.notifications.formats import render
 from ett_service.notifications.guard import (
     NONE_ALLOWED,
     Address,
@@ -27,7 +26,7 @@ from ett_service.notifications.guard import (
     Resolve,
     resolve,
 )
-from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver, Secret, Status
+from ett_service.notifications.notice import OF_SETTINGS, Notice, Receiver, Secret, Status, render
 from ett_service.storage.receivers.deliveries import DeliveryTry
 
 _SHORTEST_WAIT = 0.001  #: 0 would make a socket that never blocks

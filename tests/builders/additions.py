@@ -292,7 +292,8 @@ import pytest
 
 from ett_service.api.app import create_app
 from ett_service.cli.main import main
-from ett_service.notifications.formats import FORMATS, render
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.notice import render
 from ett_service.settings import Settings
 from tests.builders.receivers.notices import NOTICE
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from ett_service.core.regressions.finding import Attribution, Impact, Metric
-from ett_service.notifications.formats import FORMATS, render
-from ett_service.notifications.notice import Notice
+from ett_service.notifications.formats import FORMATS
+from ett_service.notifications.notice import Notice, render
 from tests.builders.receivers.notices import NAMES, NOTICE, RESOLVED, named, of_metric, receiver
 
 SCHEMAS = Path(__file__).with_name("schemas")

@@ -5,11 +5,7 @@ from enum import StrEnum
 from importlib import import_module
 from pkgutil import iter_modules
 
-import msgspec
-
-from ett_service.notifications.notice import Notice, Receiver, WebhookFormat
-
-_TEXT_LENGTHS = (300, 100, 40, 15)
+from ett_service.notifications.notice import WebhookFormat
 
 
 def _declared() -> dict[str, WebhookFormat]:
@@ -30,13 +26,3 @@ class Format(StrEnum):
     names = vars()
     for name in FORMATS:
         names[name.upper()] = name
-
-
-def render(notice: Notice, receiver: Receiver) -> bytes:
-    """Return the body for *receiver*; names are cut where it would be too long otherwise."""
-    body = b""
-    for length in _TEXT_LENGTHS:
-        body = msgspec.json.encode(receiver.format.render(notice, receiver, length))
-        if len(body) <= receiver.format.most_bytes:
-            break
-    return body
