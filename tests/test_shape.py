@@ -130,7 +130,6 @@ TESTED_IN = {
     "storage/metrics/counters.py": "worker/test_metrics.py",
     "storage/metrics/running.py": "metrics/test_standing.py",
     "detection/models/registry.py": "detection/test_detector.py",
-    "detection/verdict.py": "detection/test_detector.py",
     "storage/regressions/findings.py": "storage/regressions/test_regressions.py",
     "worker/notify.py": "worker/test_evaluating.py",
     "importers/telemetry/goodput_log.py": "importers/telemetry/test_goodput.py",

@@ -19,7 +19,6 @@ from ett_service.detection.models.series_model import (
 )
 from ett_service.detection.observed.sample import Floats, Ints, Sample
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
-from ett_service.detection.outages import beside_outages
 from ett_service.detection.panel import Starts, chance
 from ett_service.detection.selection import (
     BETTER,
@@ -32,6 +31,7 @@ from ett_service.detection.selection import (
 )
 from ett_service.detection.verdict import (
     Context,
+    beside_outages,
     can_exchange_time,
     finding_of,
     is_outage_like,

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from ett_service.core.regressions.finding import Series, Verdict
 from ett_service.detection.observed.sample import Sample
 from ett_service.detection.options import Memory
-from ett_service.detection.outages import beside_outages, outage_days
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import OUTLIVES, WORSE, Candidate, Persistence
+from ett_service.detection.verdict import beside_outages, outage_days
 from ett_service.detection.window import Window, groups
 from tests.detection.samples import (
     COHORTS,
