@@ -1,4 +1,4 @@
-"""Changes beside an outage: what is only the outage's is an incident, what stays is told."""
+"""Changes beside an outage: what is only the outage's is an incident, what stays is a finding."""
 
 import numpy as np
 import pytest
