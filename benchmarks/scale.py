@@ -285,12 +285,14 @@ def row(fleet: Fleet, shape: str, at_once: int, n_jobs: int, rounds: int) -> dic
             name = f"{shape} {at_once} {workers} {number}"
             jobs = n_jobs if workers > 1 or not at_once else max(16, n_jobs // MANY)
             of_these.append(measured(fleet, name, COHORTS[shape], workers, at_once, jobs))
-    one, many = (statistics.median(p.jobs_a_second for p in paces[n]) for n in (1, MANY))
+    one_worker, many_workers = (
+        statistics.median(p.jobs_a_second for p in paces[n]) for n in (1, MANY)
+    )
     ratio = statistics.median(
         b.jobs_a_second / a.jobs_a_second for a, b in zip(paces[1], paces[MANY], strict=True)
     )
     trips = statistics.median(p.trips_a_fold for p in paces[MANY])
-    return {"one": one, "many": many, "speed_up": ratio, "trips_a_fold": trips}
+    return {"one": one_worker, "many": many_workers, "speed_up": ratio, "trips_a_fold": trips}
 
 
 def main() -> int:
@@ -310,18 +312,18 @@ def main() -> int:
     with fleets(arguments.delay_ms) as fleet:
         for shape in COHORTS:
             for at_once, what in ((1, "one job at a time"), (0, "as they are")):
-                found = row(fleet, shape, at_once, arguments.jobs, arguments.rounds)
-                results[f"{shape}, {what}"] = found
+                medians = row(fleet, shape, at_once, arguments.jobs, arguments.rounds)
+                results[f"{shape}, {what}"] = medians
                 if not arguments.json:
                     print(
-                        f"{shape:15} {what:18} 1 -> {MANY} workers: {found['one']:6.1f} ->"
-                        f" {found['many']:6.1f} jobs/s, {found['speed_up']:4.1f} times;"
-                        f" {found['trips_a_fold']:.1f} round trips a fold",
+                        f"{shape:15} {what:18} 1 -> {MANY} workers: {medians['one']:6.1f} ->"
+                        f" {medians['many']:6.1f} jobs/s, {medians['speed_up']:4.1f} times;"
+                        f" {medians['trips_a_fold']:.1f} round trips a fold",
                         flush=True,
                     )
     if arguments.json:
         print(json.dumps(results))
-    alone = [found for name, found in results.items() if name.endswith("at a time")]
+    alone = [medians for name, medians in results.items() if name.endswith("at a time")]
     reached = all(
         each["speed_up"] >= GOAL_SPEED_UP and each["trips_a_fold"] <= GOAL_TRIPS for each in alone
     )

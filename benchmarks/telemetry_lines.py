@@ -84,8 +84,8 @@ def nvrx_lines(count: int) -> Iterator[str]:
         else:
             event = number // 20
             cycle = event // 6 + (event % 6 > 3)  # noqa: PLR2004
-            told = f"Event: {names[event % 6]} Node: node-7 Rank: None Time: {at} UTC"
-            yield f"{head} profiling.py:91   - Cycle: {cycle} {told}"
+            message = f"Event: {names[event % 6]} Node: node-7 Rank: None Time: {at} UTC"
+            yield f"{head} profiling.py:91   - Cycle: {cycle} {message}"
 
 
 SPANS = 512

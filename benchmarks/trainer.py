@@ -220,8 +220,8 @@ def ratios_of_steps(runs: list[Runs], steps: int) -> bool:
     """Print what recording adds to a step, and how far two of the same are apart."""
     scale = steps * 1000
 
-    def pairs(one: str, of: str) -> list[tuple[float, float]]:
-        each = [(getattr(run, one), run.off) for run in runs]
+    def pairs(timed: str, of: str) -> list[tuple[float, float]]:
+        each = [(getattr(run, timed), run.off) for run in runs]
         return [(getattr(a, of) / scale, getattr(b, of) / scale) for a, b in each]
 
     holds = ratio_of(STEPS, pairs("on", "processor"), "us")

@@ -51,8 +51,8 @@ def line(number: int, ended_s: int | None) -> str:
 
 def install(folder: Path) -> dict[str, str]:
     """Write the two programs, and return an environment in which they come first."""
-    known = f'case "$*" in *helpformat*) echo {" ".join(COLUMNS)};; *) cat {folder}/rows;; esac'
-    for name, what in (("sacct", known), ("squeue", f"cat {folder}/ids")):
+    sacct = f'case "$*" in *helpformat*) echo {" ".join(COLUMNS)};; *) cat {folder}/rows;; esac'
+    for name, what in (("sacct", sacct), ("squeue", f"cat {folder}/ids")):
         (folder / name).write_text(f"#!/bin/sh\n{what}\n")
         (folder / name).chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}

@@ -79,8 +79,10 @@ def catch_all() -> None:
         _log.critical("The process failed.", exc_info=error, extra={"event": "crashed"})
 
     def unraisable(hook: "sys.UnraisableHookArgs") -> None:
-        said = hook.err_msg or "Exception ignored in"
-        _log.error("%s: %r", said, hook.object, exc_info=hook.exc_value, extra={"event": "ignored"})
+        text = hook.err_msg or "Exception ignored in"
+        _log.error(
+            "%s: %r", text, hook.object, exc_info=hook.exc_value, extra={"event": "ignored"}
+        )
 
     threading.excepthook, sys.excepthook, sys.unraisablehook = of_thread, of_process, unraisable
 

@@ -28,7 +28,7 @@ class Steps(NamedTuple):
     short_s: int
 
 
-class Asking(Protocol):
+class DashboardViewer(Protocol):
     """Somebody who looks at one dashboard."""
 
     range: Range

@@ -10,7 +10,7 @@ from PIL import Image
 
 from dashboards.build.kit import Dashboard, Kind, Panel, Row
 from dashboards.build.layout import COLUMNS, places
-from dashboards.pictures.asking import Asking
+from dashboards.pictures.asking import DashboardViewer
 from dashboards.pictures.bars import draw_chart, draw_gauges, draw_numbers, draw_states
 from dashboards.pictures.frames import Frame, Line, Table
 from dashboards.pictures.lines import draw_heatmap, draw_lines
@@ -28,13 +28,13 @@ _DPI = 100
 _COLOURS = 256
 
 
-def draw(dashboard: Dashboard, asking: Asking) -> Figure:
+def draw(dashboard: Dashboard, viewer: DashboardViewer) -> Figure:
     """Ask every panel and draw it."""
     laid = list(places(dashboard.rows))
     height = _HEAD_PX + _LINE_PX * max(place.y + place.height for _, place in laid) + _GAP_PX
     figure = Figure(figsize=(WIDTH_PX / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
     whole = Spot(figure, 0, 0, WIDTH_PX, height)
-    whole.text(10, 22, asking.titled(dashboard.title), fontsize=14, fontweight="bold")
+    whole.text(10, 22, viewer.titled(dashboard.title), fontsize=14, fontweight="bold")
     for each, place in laid:
         spot = Spot(
             figure,
@@ -46,7 +46,7 @@ def draw(dashboard: Dashboard, asking: Asking) -> Figure:
         if isinstance(each, Row):
             spot.text(8, spot.height / 2, each.title, fontsize=10.5, fontweight="bold")
         else:
-            _draw_panel(spot, each, asking)
+            _draw_panel(spot, each, viewer)
     return figure
 
 
@@ -60,28 +60,28 @@ def write(figure: Figure, file: Path) -> None:
         raise ValueError(f"{file.name} has {file.stat().st_size:,} bytes, over {MOST_BYTES:,}.")
 
 
-def _draw_panel(spot: Spot, panel: Panel, asking: Asking) -> None:
+def _draw_panel(spot: Spot, panel: Panel, viewer: DashboardViewer) -> None:
     spot.box(0, 0, (spot.width, spot.height), "white", edgecolor=RULE)
-    title = fitting(asking.titled(panel.title), (spot.width - 20) / 1.12, TITLE_PT)
+    title = fitting(viewer.titled(panel.title), (spot.width - 20) / 1.12, TITLE_PT)
     spot.text(10, 15, title, fontsize=TITLE_PT, color=INK, fontweight="bold")
-    named = [replace(each, title=asking.titled(each.title)) for each in panel.fields]
+    named = [replace(each, title=viewer.titled(each.title)) for each in panel.fields]
     panel = replace(panel, fields=tuple(named))
-    frames = asking.frames(panel)
+    frames = viewer.frames(panel)
     if any(frame.points if isinstance(frame, Line) else frame.rows for frame in frames):
-        _draw_kind(spot, panel, frames, asking)
+        _draw_kind(spot, panel, frames, viewer)
         return
     words = panel.no_value if panel.may_be_empty else "no data"
     spot.text(spot.width / 2, spot.height / 2 + 6, words, color=FAINT, ha="center", fontsize=12)
 
 
-def _draw_kind(spot: Spot, panel: Panel, frames: list[Frame], asking: Asking) -> None:
+def _draw_kind(spot: Spot, panel: Panel, frames: list[Frame], viewer: DashboardViewer) -> None:
     lines = [frame for frame in frames if isinstance(frame, Line)]
     tables = [frame for frame in frames if isinstance(frame, Table)]
     match panel.kind:
         case Kind.TIME_SERIES:
-            draw_lines(spot, panel, lines, asking.range)
+            draw_lines(spot, panel, lines, viewer.range)
         case Kind.HEATMAP:
-            draw_heatmap(spot, panel, lines, asking.range)
+            draw_heatmap(spot, panel, lines, viewer.range)
         case Kind.STAT | Kind.GAUGE:
             draw_numbers(spot, panel, frames)
         case Kind.BAR_GAUGE:
@@ -91,6 +91,6 @@ def _draw_kind(spot: Spot, panel: Panel, frames: list[Frame], asking: Asking) ->
         case Kind.TABLE:
             draw_table(spot, panel, tables[0])
         case Kind.STATE_TIMELINE:
-            draw_states(spot, panel, tables[0], asking.range)
+            draw_states(spot, panel, tables[0], viewer.range)
         case other:
             assert_never(other)

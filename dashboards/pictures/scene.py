@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from dashboards.build.kit import Dashboard, Source
 from dashboards.build.macros import Chosen
-from dashboards.pictures.asking import Asking, OfPostgres, OfPrometheus, Steps
+from dashboards.pictures.asking import DashboardViewer, OfPostgres, OfPrometheus, Steps
 from dashboards.pictures.blocks import import_text, levels, openmetrics, record
 from dashboards.pictures.past import Page, pages
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
@@ -54,7 +54,7 @@ class Scene:
     prometheus: Prometheus
     conn: psycopg.Connection[Any]
 
-    def look_at(self, dashboard: Dashboard) -> Asking:
+    def look_at(self, dashboard: Dashboard) -> DashboardViewer:
         """Return somebody who looks at a dashboard at the fleet's end."""
         end_s = END_US / SECOND_US
         if dashboard.source is Source.PROMETHEUS:

@@ -53,7 +53,9 @@ def stacked_bars(
     ]
     whole = {category: sum(bar.parts.get(category, 0.0) for bar in bars) for category in spent}
     legend, depth = _legend(ident, whole, len(bars) * _ROW + _GAP)
-    return chart(ident, (_WIDTH, depth), title, _told(bars), patterns(ident, spent), *drawn, legend)
+    return chart(
+        ident, (_WIDTH, depth), title, _description(bars), patterns(ident, spent), *drawn, legend
+    )
 
 
 def _column(texts: Sequence[str], most: float) -> float:
@@ -138,7 +140,7 @@ def _legend(ident: str, whole: Mapping[Category, float], top: float) -> tuple[Ma
     return element("g", *drawn), top + _LEGEND_ROW
 
 
-def _told(bars: Sequence[Bar]) -> str:
+def _description(bars: Sequence[Bar]) -> str:
     return " ".join(_sentence(bar) for bar in bars) or "There is no time to show."
 
 

@@ -90,10 +90,10 @@ def bridge(
         ),
         _end(len(steps) + 1, after, (left, across(after[1])), unit),
     ]
-    told = _told(before, steps, after, unit)
+    description = _description(before, steps, after, unit)
     if target is not None:
-        told = f"{told} The target is {unit.level(target)}."
-    return chart(ident, (_WIDTH, bottom + (40 if aimed else 26)), title, told, *drawn)
+        description = f"{description} The target is {unit.level(target)}."
+    return chart(ident, (_WIDTH, bottom + (40 if aimed else 26)), title, description, *drawn)
 
 
 def _grid(marks: Sequence[float], across: Scale, bottom: float, unit: Unit) -> Markup:
@@ -159,7 +159,7 @@ def _value(row: int, right: float, text: str, *, bold: bool = False) -> Markup:
     return label(right + 6, row * _ROW + _ROW / 2 + 4, text, font_weight="bold" if bold else None)
 
 
-def _told(
+def _description(
     before: tuple[str, float], steps: Sequence[Step], after: tuple[str, float], unit: Unit
 ) -> str:
     moved = ", ".join(f"{step.name} {unit.change(step.change)}" for step in steps)

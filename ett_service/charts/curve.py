@@ -71,7 +71,7 @@ def interval_curve(
         ident,
         (_WIDTH, _HEIGHT),
         title,
-        _told(points, intervals),
+        _description(points, intervals),
         _band(intervals.band, reach, across),
         grid(marks, up, (_LEFT, _RIGHT), percent),
         *_intervals(reach, across),
@@ -187,7 +187,7 @@ def _upright(x: float, text: str, dashes: str | None, top: float) -> list[Markup
     ]
 
 
-def _told(points: Sequence[CurvePoint], intervals: Intervals) -> str:
+def _description(points: Sequence[CurvePoint], intervals: Intervals) -> str:
     nearest = min(points, key=lambda point: abs(point.interval_s - intervals.best))
     low, high = intervals.band
     sentence = (

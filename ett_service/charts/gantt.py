@@ -48,7 +48,7 @@ class Row:
     name: str
     stretches: Sequence[Stretch]
     ending: str = ""  #: what stands beside its end, such as ``✕ oom``
-    told: str = ""  #: all about the ending
+    evidence: str = ""  #: why the ending is taken for that
     unsaved: tuple[float, float] | None = None  #: what was lost with it
     saves_s: Sequence[float] = ()  #: durable checkpoints
     href: str = ""
@@ -128,10 +128,10 @@ def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
 
 def _stretch(ident: str, stretch: Stretch, top: float, across: Scale) -> Markup:
     start, end = across(stretch.start_s), across(stretch.end_s)
-    told = f"{stretch.category} {duration(stretch.end_s - stretch.start_s)}"
+    tooltip = f"{stretch.category} {duration(stretch.end_s - stretch.start_s)}"
     return element(
         "rect",
-        element("title", words(told)),
+        element("title", words(tooltip)),
         x=start,
         y=top,
         width=max(end - start, _THINNEST),
@@ -146,16 +146,16 @@ def _saves(row: Row, top: float, across: Scale) -> Markup:
         f"M{number(x)} {number(top + _BAR)}v4"
         for x in dict.fromkeys(round(across(save), 1) for save in row.saves_s)
     )
-    told = element("title", words(f"{len(row.saves_s)} durable checkpoints"))
-    return element("path", told, d=marks, stroke="currentColor", stroke_width=1)
+    tooltip = element("title", words(f"{len(row.saves_s)} durable checkpoints"))
+    return element("path", tooltip, d=marks, stroke="currentColor", stroke_width=1)
 
 
 def _unsaved(ident: str, ends: tuple[float, float], top: float, across: Scale) -> Markup:
     start, end = across(ends[0]), across(ends[1])
-    told = f"unsaved: {duration(ends[1] - ends[0])} after the last durable checkpoint"
+    tooltip = f"unsaved: {duration(ends[1] - ends[0])} after the last durable checkpoint"
     return element(
         "rect",
-        element("title", words(told)),
+        element("title", words(tooltip)),
         x=start,
         y=top - 2,
         width=max(end - start, _THINNEST),
@@ -186,7 +186,7 @@ def _ending(row: Row, middle: float, across: Scale) -> Markup:
         font_weight="bold",
         class_="ett-over",
     )
-    return element("g", element("title", words(row.told or row.ending)), text)
+    return element("g", element("title", words(row.evidence or row.ending)), text)
 
 
 def _legend(ident: str, inside: Sequence[Category], top: float) -> tuple[Markup, float]:
@@ -205,4 +205,4 @@ def _legend(ident: str, inside: Sequence[Category], top: float) -> tuple[Markup,
 
 def _sentence(row: Row) -> str:
     length = sum(stretch.end_s - stretch.start_s for stretch in row.stretches)
-    return f"{row.name}: {duration(length)}{', ' + row.told if row.told else ''}."
+    return f"{row.name}: {duration(length)}{', ' + row.evidence if row.evidence else ''}."

@@ -39,7 +39,7 @@ class Dot:
     at_s: float
     seconds: float
     is_after: bool
-    told: str
+    tooltip: str
     href: str
 
 
@@ -71,7 +71,7 @@ def scatter(
         ident,
         (_WIDTH, _HEIGHT),
         title,
-        _told(dots, levels),
+        _description(dots, levels),
         grid(marks, up, (_LEFT, _RIGHT), duration),
         _axis(end_s, across, shown),
         *(_dot(dot, across, up) for dot in dots),
@@ -98,14 +98,14 @@ def _axis(end_s: float, across: Scale, shown: Callable[[float], str]) -> Markup:
 
 
 def _dot(dot: Dot, across: Scale, up: Callable[[float], float]) -> Markup:
-    told = element("title", words(dot.told))
+    tooltip = element("title", words(dot.tooltip))
     shape: dict[str, str | float | None] = {"fill_opacity": 0.6}
     x, y = across(dot.at_s), up(dot.seconds)
     if not dot.is_after:
-        drawn = element("circle", told, cx=x, cy=y, r=3.2, **shape, **flat(BETTER))
+        drawn = element("circle", tooltip, cx=x, cy=y, r=3.2, **shape, **flat(BETTER))
     else:
         diamond = f"M{x:.1f} {y - 4.4:.1f}l4.4 4.4l-4.4 4.4l-4.4 -4.4z"
-        drawn = element("path", told, d=diamond, **shape, **flat(WORSE))
+        drawn = element("path", tooltip, d=diamond, **shape, **flat(WORSE))
     return linked(dot.href, drawn)
 
 
@@ -147,7 +147,7 @@ def _onset(onset_s: float, across: Scale) -> Markup:
     )
 
 
-def _told(dots: Sequence[Dot], levels: tuple[float | None, float | None]) -> str:
+def _description(dots: Sequence[Dot], levels: tuple[float | None, float | None]) -> str:
     after = sum(dot.is_after for dot in dots)
     before, now = (duration(level) for level in levels)
     return (

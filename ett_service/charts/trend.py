@@ -69,7 +69,7 @@ def trend(
         ident,
         (_WIDTH, _HEIGHT),
         title,
-        _told(points, target, shown),
+        _description(points, target, shown),
         grid(marks, up, (_LEFT, _RIGHT), shown),
         *_events(events, across),
         *_names(points, across),
@@ -121,8 +121,8 @@ def _curve(
 def _dot(
     place: tuple[float, float], radius: float, point: Point, shown: Callable[[float | None], str]
 ) -> Markup:
-    told = element("title", words(f"{point.name}: {shown(point.value)}"))
-    return element("circle", told, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
+    tooltip = element("title", words(f"{point.name}: {shown(point.value)}"))
+    return element("circle", tooltip, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
 
 
 def _labels(
@@ -183,7 +183,7 @@ def _event(event: Event, x: float, y: float) -> Markup:
     return linked(event.href, drawn)
 
 
-def _told(
+def _description(
     points: Sequence[Point], target: float | None, shown: Callable[[float | None], str]
 ) -> str:
     valued = [(point.name, point.value) for point in points if point.value is not None]

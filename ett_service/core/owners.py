@@ -159,7 +159,7 @@ def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
 
 def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple[WaitShare, ...]:
     """Sum the waits by part and owner, in order; *gpus* are the accelerators of each attempt."""
-    known = None not in gpus
+    all_known = None not in gpus
     counts = [count or 0 for count in gpus]
     sums: dict[tuple[WaitPart, Owner], list[int]] = {}
     for start, end, part, number, owner in waits:
@@ -170,7 +170,7 @@ def wait_shares(waits: Iterable[OwnedWait], gpus: Sequence[int | None]) -> tuple
         WaitShare(
             *key,
             us,
-            min(weighted_us, LARGEST_STORED) if known and key[0] in _WEIGHTED else None,
+            min(weighted_us, LARGEST_STORED) if all_known and key[0] in _WEIGHTED else None,
         )
         for key, (us, weighted_us) in sorted(sums.items())
     )

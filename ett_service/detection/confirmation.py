@@ -121,9 +121,9 @@ def settled_by(
 def _sides(
     conn: Connection, project_id: int, finding: Finding
 ) -> tuple[list[SetValue], list[SetValue]]:
-    found = finding_values(conn, project_id, finding)
-    before = [value for value in found if value.at_us < finding.onset_us]
-    after = [value for value in found if value.at_us >= finding.onset_us]
+    set_values = finding_values(conn, project_id, finding)
+    before = [value for value in set_values if value.at_us < finding.onset_us]
+    after = [value for value in set_values if value.at_us >= finding.onset_us]
     return before[-_MOST_READ:], after[-_MOST_READ:]
 
 
@@ -138,14 +138,14 @@ def _logs_of(
     conn: Connection, project_id: int, finding: Finding, job: str, now_us: int
 ) -> list[float]:
     wanted, span = JobSet(jobs=(escape(job),)), (finding.before.from_us, now_us)
-    found = values(conn, project_id, wanted, finding.series.subject, span)
-    if not found:
+    set_values = values(conn, project_id, wanted, finding.series.subject, span)
+    if not set_values:
         raise NotComparable(f"The job {job} has no complete duration of the finding's series.")
-    return _logs(found)
+    return _logs(set_values)
 
 
-def _logs(found: Iterable[SetValue]) -> list[float]:
-    return [math.log(value.us) for value in found]
+def _logs(set_values: Iterable[SetValue]) -> list[float]:
+    return [math.log(value.us) for value in set_values]
 
 
 def _key(value: SetValue) -> tuple[str, int]:

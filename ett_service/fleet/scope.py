@@ -105,7 +105,7 @@ def group_by(text: str | None, parameter: str = "group_by") -> tuple[str, ...]:
     """
     names = tuple(name.strip() for name in text.split(",")) if text else ()
     for name in names:
-        _known(name, parameter)
+        _require_dimension(name, parameter)
     if len(set(names)) < len(names):
         raise BadQuestion(parameter, "repeated_dimension", "Each dimension may be given once.")
     return names
@@ -126,7 +126,7 @@ def where(conditions: Sequence[str], parameter: str = "where") -> dict[str, froz
         name, colon, value = condition.partition(":")
         if not colon:
             raise BadQuestion(parameter, "no_colon", "It must be a dimension, a colon and a value.")
-        _known(name, parameter)
+        _require_dimension(name, parameter)
         if len(value) > MOST_CHARACTERS or "\x00" in value:
             raise BadQuestion(
                 parameter, "bad_value", f"A value has up to {MOST_CHARACTERS} characters, no NUL."
@@ -135,6 +135,6 @@ def where(conditions: Sequence[str], parameter: str = "where") -> dict[str, froz
     return {name: frozenset(values) for name, values in values_of.items()}
 
 
-def _known(name: str, parameter: str) -> None:
+def _require_dimension(name: str, parameter: str) -> None:
     if name not in GROUPS:
         raise BadQuestion(parameter, "unknown_dimension", GROUPS)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from ett_service.frames.columns import COUNT, FLAG, INSTANT, RATIO, SECONDS, TEXT, Columns, typed
-from ett_service.frames.source import Asking, When, window
+from ett_service.frames.source import ServerAnswers, When, window
 
 Answer = Mapping[str, Any]
 
@@ -116,7 +116,7 @@ _SCALES: Columns = {
 
 def scales_frame(answer: Answer) -> pd.DataFrame:
     """Return a row a number of accelerators of a projection."""
-    return _told(answer, "points", typed(answer["points"], _SCALES))
+    return _with_attrs(answer, "points", typed(answer["points"], _SCALES))
 
 
 def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
@@ -130,7 +130,7 @@ def parts_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
         }
         for part in answer["parts"]
     ]
-    return _told(answer, "parts", typed(rows, {**dict.fromkeys(group_by, TEXT), **_PARTS}))
+    return _with_attrs(answer, "parts", typed(rows, {**dict.fromkeys(group_by, TEXT), **_PARTS}))
 
 
 def gains_frame(answer: Answer) -> pd.DataFrame:
@@ -147,7 +147,7 @@ def gains_frame(answer: Answer) -> pd.DataFrame:
         }
         for gain in answer["gains"]
     ]
-    return _told(answer, "gains", typed(rows, _GAINS))
+    return _with_attrs(answer, "gains", typed(rows, _GAINS))
 
 
 def effects_frame(answer: Answer) -> pd.DataFrame:
@@ -157,14 +157,14 @@ def effects_frame(answer: Answer) -> pd.DataFrame:
         for change in answer["changes"]
         for effect in change["effects"]
     ]
-    return _told(answer, "changes", typed(rows, _EFFECTS))
+    return _with_attrs(answer, "changes", typed(rows, _EFFECTS))
 
 
 def advice_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     """Return a row a group, or one for all where nothing was grouped by."""
     groups = answer["groups"] if group_by else [{"group": {}, **answer["total"]}]
     columns = {**dict.fromkeys(group_by, TEXT), **_ADVICE}
-    return _told(answer, "groups", typed(map(_advised, groups), columns))
+    return _with_attrs(answer, "groups", typed(map(_advised, groups), columns))
 
 
 def compiles_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
@@ -173,7 +173,7 @@ def compiles_frame(answer: Answer, group_by: Sequence[str]) -> pd.DataFrame:
     groups = answer["groups"] if group_by else [whole]
     rows = [{**group["group"], **group} for group in groups]
     columns = {**dict.fromkeys(group_by, TEXT), **_COMPILES}
-    return _told(answer, "groups", typed(rows, columns))
+    return _with_attrs(answer, "groups", typed(rows, columns))
 
 
 def sources_frame(answer: Answer) -> pd.DataFrame:
@@ -186,10 +186,10 @@ def sources_frame(answer: Answer) -> pd.DataFrame:
         }
         for source in answer["sources"]
     ]
-    return _told(answer, "sources", typed(rows, _SOURCES))
+    return _with_attrs(answer, "sources", typed(rows, _SOURCES))
 
 
-def _told(answer: Answer, rows: str, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_attrs(answer: Answer, rows: str, frame: pd.DataFrame) -> pd.DataFrame:
     frame.attrs = {name: value for name, value in answer.items() if name != rows}
     return frame
 
@@ -248,7 +248,7 @@ _MOST_PARTS = 200
 _MOST_CHANGES = 50
 
 
-class Deciding(Asking):
+class Deciding(ServerAnswers):
     """What a server answers about causes, gains and advice."""
 
     def explain(

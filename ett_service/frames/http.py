@@ -10,7 +10,7 @@ from ett_service.core.words import Category, Owner
 from ett_service.frames import columns
 from ett_service.frames.columns import typed
 from ett_service.frames.decisions import Deciding
-from ett_service.frames.source import Answer, When, checked, flattened, found_frame, window
+from ett_service.frames.source import Answer, When, checked, flattened, regressions_frame, window
 
 _PAGE = 1000
 _MOST_EVENTS = 10_000
@@ -113,7 +113,7 @@ class HttpSource(Deciding):
         """Return a row a finding; see ``Source.regressions``."""
         query = {**checked(where), **window(begin, end)}
         pages = self.pages("/v1/regressions", "regressions", limit=_PAGE, **query)
-        return found_frame(map(flattened, pages))
+        return regressions_frame(map(flattened, pages))
 
 
 def ledger_frame(seconds: Mapping[str, float]) -> pd.DataFrame:

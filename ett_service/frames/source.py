@@ -107,7 +107,7 @@ def checked(where: Mapping[str, str]) -> Mapping[str, str]:
     return where
 
 
-def found_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+def regressions_frame(rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as the view has them as a frame, those that were found first first."""
     records = [{**row, **{name: row[name] or None for name in _EMPTY_IS_NONE}} for row in rows]
     return typed(records, columns.REGRESSIONS).sort_values(_FOUND_IN_ORDER, ignore_index=True)
@@ -138,7 +138,7 @@ _JSON = {"Content-Type": "application/json"}
 Answer = Mapping[str, Any]
 
 
-class Asking:
+class ServerAnswers:
     """A server, asked anew for every frame. What is asked of it is bounded by its key."""
 
     def __init__(self, url: str, key: str | None, project: str | None = None) -> None:

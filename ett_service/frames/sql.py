@@ -16,7 +16,7 @@ from ett_service.core.words import Category, Owner, Period
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
 from ett_service.frames.http import ledger_frame, waits_frame
-from ett_service.frames.source import FrameError, When, checked, found_frame
+from ett_service.frames.source import FrameError, When, checked, regressions_frame
 
 _STEPS = {"1h": "1h", "1d": "1D", "1w": "7D"}
 _SAME = (
@@ -276,7 +276,7 @@ class SqlSource:
             **{name: us for name, us in edges.items() if us is not None},
             **parameters,
         )
-        return found_frame(frame.to_dict("records"))
+        return regressions_frame(frame.to_dict("records"))
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -89,12 +89,12 @@ def headline(gathered: Gathered) -> Section:
 
 
 def _ratio(name: str, member: str, now: Answer, before: Answer) -> tuple[str, ...]:
-    new, old = _known(now, member), _known(before, member)
+    new, old = _value(now, member), _value(before, member)
     change = None if new is None or old is None else new - old
     return name, percent(new), percent(old), points(change)
 
 
-def _known(total: Answer, member: str) -> float | None:
+def _value(total: Answer, member: str) -> float | None:
     value: float | None = total[member] if total["jobs"] else None
     return value
 

@@ -85,8 +85,8 @@ def existing_rows(conn: Connection, tables: Iterable[Table], batch: JobBatch) ->
     read = [(table, _of_jobs(table, conn.dialect.name)) for table in tables]
     answers = read_together(conn, [(each, batch.parameters()) for _, each in read])
     rows: defaultdict[tuple[str, str], list[Values]] = defaultdict(list)
-    for (table, _), found in zip(read, answers, strict=True):
-        for row in found:
+    for (table, _), answer in zip(read, answers, strict=True):
+        for row in answer:
             rows[table.name, row[1]].append(row)
     return rows
 

@@ -173,8 +173,8 @@ def begin(conn: Connection, before_us: int, now_us: int, most: int = JOBS_AT_ONC
         return 0
     rows = conn.execute(_KEYS, {"before_us": before_us, "most": most}).all()
     # In order, as ingest locks them: two writers never wait for each other in a circle.
-    found = sorted(JobKey(*row) for row in rows)
-    keys = [key for key in found if _lock(conn, key, before_us)]
+    candidates = sorted(JobKey(*row) for row in rows)
+    keys = [key for key in candidates if _lock(conn, key, before_us)]
     if keys:
         marks = [
             {"of_project": key.project_id, "of_job": key.job, "now_us": now_us} for key in keys

@@ -8,7 +8,7 @@ FAILED = Row(
     "0: failed",
     [Stretch(0, 600, Category.LAUNCHER_INIT), LOOP],
     ending="✕ oom",
-    told="failed, user, oom",
+    evidence="failed, user, oom",
     unsaved=(1800, HOUR),
     saves_s=[1200, 1800],
     href="#attempt-0",

@@ -22,7 +22,7 @@ def test_each_point_leads_to_what_it_is() -> None:
     links = [link.attrib["href"] for link in read(drawn()).iter(f"{SVG}a")]
     assert links == [dot.href for dot in DOTS]
     titles = [title.text for title in read(drawn()).iter(f"{SVG}title")]
-    assert titles[1:] == [dot.told for dot in DOTS]
+    assert titles[1:] == [dot.tooltip for dot in DOTS]
 
 
 def test_before_and_after_differ_by_shape() -> None:

@@ -85,7 +85,7 @@ _FINDINGS = Row(
             "Findings of the daily search in the range, including improvements and "
             "findings that never alert; medians are seconds, rates or ratios, as the metric's "
             f"name says. `ett regressions explain ID` shows the evidence. {_CAUTION}",
-            changes.FOUND,
+            changes.REGRESSIONS,
             fields=(
                 instant("time", "since (UTC)"),
                 *(

@@ -185,7 +185,7 @@ WHERE attempts.ended_us >= {FROM_US} AND attempts.started_us < {TO_US} AND NOT e
 GROUP BY 1 ORDER BY 1
 """.strip()
 
-FOUND = f"""
+REGRESSIONS = f"""
 SELECT onset_at AS time, verdict, state, severity, metric, phase, stage, cause, cohort,
   before_median, after_median, ratio - 1 AS change, gpu_hours_per_week, ett_points,
   suspect_dimension || '=' || suspect_value AS associated_with, project, id

@@ -112,9 +112,9 @@ def read_regression_causes(
     return listed(form, answer, answer.causes, of=CauseAnswer, name="causes")
 
 
-def _causes(found: Iterable[Regression]) -> list[CauseAnswer]:
+def _causes(stored: Iterable[Regression]) -> list[CauseAnswer]:
     by_cause: dict[tuple[str, CommonCause], list[Regression]] = {}
-    for regression in found:
+    for regression in stored:
         cause = cause_of(regression.standing.finding, regression.attribution)
         by_cause.setdefault((regression.project, cause), []).append(regression)
     causes = [_cause(project, cause, same) for (project, cause), same in by_cause.items()]
@@ -139,10 +139,10 @@ def _hours(finding: Finding) -> float | None:
     return finding.impact.gpu_hours_per_week
 
 
-def _cost(found: Iterable[Regression]) -> TotalCostAnswer:
+def _cost(stored: Iterable[Regression]) -> TotalCostAnswer:
     """Add up the costs of findings, each project's once."""
     by_project: dict[int, list[Finding]] = {}
-    for each in found:
+    for each in stored:
         by_project.setdefault(each.project_id, []).append(each.standing.finding)
     impacts = [finding.impact for same in by_project.values() for finding in counted_once(same)]
     hours = [each.gpu_hours_per_week for each in impacts if each.gpu_hours_per_week is not None]

@@ -148,14 +148,14 @@ def advance(
 
 
 def _news(
-    before: Mapping[FindingKey, FindingState], found: Mapping[FindingKey, Finding]
+    before: Mapping[FindingKey, FindingState], of_run: Mapping[FindingKey, Finding]
 ) -> dict[FindingKey, Finding]:
     """Return the findings of a run without those that what fires reports, or another of them."""
     firing = {key: _placed(state) for key, state in _firing(before).items()}
-    known = {**firing, **{key: finding for key, finding in found.items() if finding.holds}}
-    keys = sorted(known, key=lambda key: (key not in firing, key))
-    no_news = {keys[place] for place in absorbers([known[key] for key in keys])}
-    return {key: finding for key, finding in found.items() if key in firing or key not in no_news}
+    reported = {**firing, **{key: finding for key, finding in of_run.items() if finding.holds}}
+    keys = sorted(reported, key=lambda key: (key not in firing, key))
+    no_news = {keys[place] for place in absorbers([reported[key] for key in keys])}
+    return {key: finding for key, finding in of_run.items() if key in firing or key not in no_news}
 
 
 def _firing(states: Mapping[FindingKey, FindingState]) -> dict[FindingKey, FindingState]:

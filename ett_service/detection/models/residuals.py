@@ -68,7 +68,7 @@ def residuals(
     day = rows.day.astype(np.intp)
     of_day = _day_median(log, day)
     spread = _spreads((log - of_day)[baseline], cohort[baseline], cohorts)
-    form = Form.of(_known(log - of_day, spread, cohort, baseline))
+    form = Form.of(_finite(log - of_day, spread, cohort, baseline))
     if form.has_modes and expectation is None:
         placed = _placed(log, rows, cohorts, baseline, spread)
         log, spread, form = placed.log, placed.spread, placed.form
@@ -88,12 +88,14 @@ def mode_residuals(
 
     Levels are in the logarithm: a row of the slower mode counts as far as the modes are apart.
     """
-    known = np.isfinite(residual.log)
-    common = float(np.nanmax(residual.spread)) if known.any() else 1.0
+    is_finite = np.isfinite(residual.log)
+    common = float(np.nanmax(residual.spread)) if is_finite.any() else 1.0
     slow = residual.log > residual.form.boundary * common
     if not residual.form.has_modes or not (slow & baseline).any():
         return None
-    apart = float(np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & known]))
+    apart = float(
+        np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & is_finite])
+    )
     shares = share_residuals(rows, cohorts, baseline, slow)
     cut, cut_spread = shares.cut * apart, shares.cut_spread * apart
     return replace(
@@ -113,7 +115,7 @@ def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Fla
     spread = np.sqrt(np.divide(variance, weighed, np.full(cohorts, np.nan), where=weighed > 0))
     inflation = _inflation(cohort, jobs, fitted)
     weight = _weights(own * inflation[cohort], baseline, unit, size, own)
-    form = Form.of(_known(own, spread, cohort, baseline))
+    form = Form.of(_finite(own, spread, cohort, baseline))
     skewness = _skewness((own / spread[cohort])[baseline])
     return Residuals(own, own, weight, spread, spread * inflation, skewness, form)
 
@@ -148,7 +150,7 @@ class _Placed(NamedTuple):
     form: Form
 
 
-def _known(own: Floats, spread: Floats, cohort: Places, rows: Flags) -> Floats:
+def _finite(own: Floats, spread: Floats, cohort: Places, rows: Flags) -> Floats:
     """Return residuals of *rows* over their spread, as far as both are known."""
     standard = own[rows] / spread[cohort[rows]]
     return standard[np.isfinite(standard)]

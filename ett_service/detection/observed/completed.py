@@ -44,7 +44,7 @@ def phase_subject(phase: str) -> Subject:
 _START = {category.value: phase_subject(category.value) for category in BEFORE_THE_LOOP}
 _LOOP = {category.value: phase_subject(category.value) for category in LOOP_CATEGORIES}
 _HIT = "warm"
-_ASKED = frozenset({_HIT, "mixed", "cold"})
+_CACHE_STATES = frozenset({_HIT, "mixed", "cold"})
 _SHUTDOWN = phase_subject(Category.SHUTDOWN.value)
 
 
@@ -104,7 +104,7 @@ def misses(attempts: Sequence[ObservedAttempt]) -> Iterator[Completed]:
     """Yield, for each start that asked the compile cache, 1 if it missed any of it, else 0."""
     for place, attempt in enumerate(attempts):
         us = attempt.categories_us.get(Category.PT2_COMPILE, 0)
-        if attempt.loop_started_us is not None and us and attempt.compile_cache in _ASKED:
+        if attempt.loop_started_us is not None and us and attempt.compile_cache in _CACHE_STATES:
             missed = int(attempt.compile_cache != _HIT)
             yield Completed(MISSES, missed, attempt.loop_started_us, place, spent_us=us)
 

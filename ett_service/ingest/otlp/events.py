@@ -91,14 +91,14 @@ def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> No
 
 
 #: Attributes by which a span says what it is, rather than its name.
-_SAYING = frozenset((*ATTRIBUTES["phase"], *ATTRIBUTES["bucket"]))
+_MEANING_ATTRIBUTES = frozenset((*ATTRIBUTES["phase"], *ATTRIBUTES["bucket"]))
 
 
 def _meaning(span: Span) -> Meaning:
     """Return what *span* is: what it says itself goes before its name."""
     named = meaning_of(span.name)
     attributes = span.attributes
-    if _SAYING.isdisjoint(attributes):
+    if _MEANING_ATTRIBUTES.isdisjoint(attributes):
         return named
     if (phase := value_of("phase", attributes)) is not None:
         stage = word_of("stage", attributes)

@@ -217,11 +217,11 @@ class Links:
 
     def annotations(self, runbook: str, dashboard: str) -> dict[str, str]:
         """Return the links to a runbook and to a dashboard, as far as there are any."""
-        found = {
+        links = {
             "runbook_url": self.runbooks and f"{self.runbooks.rstrip('/')}/{runbook}",
             "dashboard_url": self.dashboards and self.dashboards.rstrip("/") + dashboard,
         }
-        return {name: url for name, url in found.items() if url}
+        return {name: url for name, url in links.items() if url}
 
 
 COMPOSE = Links("http://localhost:8080/docs/runbooks", "http://localhost:3000")

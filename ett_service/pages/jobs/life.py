@@ -99,7 +99,7 @@ def _rows(
                 f"{number}: {attempt['outcome']}",
                 stretches[number],
                 ending=_ending(attempt),
-                told=evidence(attempt),
+                evidence=evidence(attempt),
                 unsaved=_unsaved(attempt, saved, origin),
                 saves_s=saved,
                 href=attempt_page(job["job"], number, project),

@@ -62,14 +62,14 @@ def require_current(conn: Connection) -> None:
     """Raise ``WrongStore`` unless the schema is this version's: older, newer, or none."""
     if schema_is_current(conn):
         return
-    (found, *_) = (*MigrationContext.configure(conn).get_current_heads(), "")
-    if found and found not in _revisions():
+    (head, *_) = (*MigrationContext.configure(conn).get_current_heads(), "")
+    if head and head not in _revisions():
         raise WrongStore(
-            f"The database's schema, {found}, is newer than this version's, {schema_revision()}.",
+            f"The database's schema, {head}, is newer than this version's, {schema_revision()}.",
             "Run the version of the service that made it, or a later one. Nothing was changed.",
         )
     raise WrongStore(
-        f"The database's schema, {found or 'none'}, is older than this version's.",
+        f"The database's schema, {head or 'none'}, is older than this version's.",
         "Run: ett migrate",
     )
 

@@ -110,7 +110,7 @@ _RECEIVERS = (
     )
     .order_by(receiver.c.project_id, receiver.c.name)
 )
-_ONE = (
+_BY_NAME = (
     receiver.c.project_id == bindparam("of_project"),
     receiver.c.name == bindparam("of_name"),
 )
@@ -127,7 +127,7 @@ def listing(conn: Connection, project_id: int | None = None) -> list[StoredRecei
 def get(conn: Connection, project_id: int, name: str) -> StoredReceiver | None:
     """Return one receiver."""
     row = conn.execute(
-        _RECEIVERS.where(*_ONE), {"of_project": project_id, "of_name": name}
+        _RECEIVERS.where(*_BY_NAME), {"of_project": project_id, "of_name": name}
     ).one_or_none()
     return None if row is None else _stored(row)
 
@@ -195,7 +195,7 @@ def remove(conn: Connection, project_id: int, name: str) -> bool:
     """
     enable(conn, project_id, name)
     of_receiver = {"of_project": project_id, "of_name": name}
-    return conn.execute(delete(receiver).where(*_ONE), of_receiver).rowcount > 0
+    return conn.execute(delete(receiver).where(*_BY_NAME), of_receiver).rowcount > 0
 
 
 def rotate(conn: Connection, stored: StoredReceiver, *, keyring: Keyring, now_us: int) -> str:
@@ -203,7 +203,7 @@ def rotate(conn: Connection, stored: StoredReceiver, *, keyring: Keyring, now_us
     fresh = new_secret()
     conn.execute(
         update(receiver)
-        .where(*_ONE)
+        .where(*_BY_NAME)
         .values(
             secret=keyring.seal(fresh),
             old_secret=stored.sealed_secret,
@@ -229,7 +229,7 @@ def reseal(conn: Connection, keyring: Keyring) -> Resealed:
             continue
         if values:
             of_receiver = {"of_project": stored.project_id, "of_name": stored.name}
-            conn.execute(update(receiver).where(*_ONE).values(values), of_receiver)
+            conn.execute(update(receiver).where(*_BY_NAME).values(values), of_receiver)
             done += 1
     return Resealed(done, tuple(unreadable))
 

@@ -53,7 +53,9 @@ _KEPT = (
     .join(project, project.c.id == marker.c.project_id)
     .outerjoin(api_key, api_key.c.prefix == marker.c.made_by)
 )
-_ONE = _KEPT.where(marker.c.project_id == bindparam("of_project"), marker.c.id == bindparam("name"))
+_BY_ID = _KEPT.where(
+    marker.c.project_id == bindparam("of_project"), marker.c.id == bindparam("name")
+)
 
 
 def derived_id(made: Marker) -> str:
@@ -78,7 +80,7 @@ def add_marker(
         "made_us": now_us,
     }
     is_new = insert_new(conn, marker, [row]) > 0
-    stored = conn.execute(_ONE, {"of_project": project_id, "name": made.id}).one()
+    stored = conn.execute(_BY_ID, {"of_project": project_id, "name": made.id}).one()
     return _kept(stored), is_new
 
 

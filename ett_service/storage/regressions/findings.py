@@ -188,8 +188,8 @@ def record(
     for row in rows:
         state = state_of(row)
         ids[state.key], before[state.key] = row.id, state
-    found = [run_finding.finding for run_finding in by_key.values()]
-    after = advance(before, found, at_us, rules, gone)
+    run_findings = [run_finding.finding for run_finding in by_key.values()]
+    after = advance(before, run_findings, at_us, rules, gone)
     for key in {**before, **after}:
         now, was = after.get(key), before.get(key)
         if now is not was:

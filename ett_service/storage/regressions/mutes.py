@@ -58,10 +58,10 @@ class Mute:
 _MUTES = select(mute, project.c.name.label("project")).join(
     project, project.c.id == mute.c.project_id
 )
-_ONE = (mute.c.project_id == bindparam("of_project"), mute.c.id == bindparam("of_id"))
+_BY_ID = (mute.c.project_id == bindparam("of_project"), mute.c.id == bindparam("of_id"))
 _TAKE_BACK = (
     update(mute)
-    .where(*_ONE, mute.c.taken_back_us.is_(None), mute.c.until_us > bindparam("now_us"))
+    .where(*_BY_ID, mute.c.taken_back_us.is_(None), mute.c.until_us > bindparam("now_us"))
     .values(taken_back_by=bindparam("of_by"), taken_back_us=bindparam("now_us"))
 )
 
@@ -136,7 +136,7 @@ def muted(conn: Connection, project_id: int, at_us: int) -> list[Muted]:
 
 def _get(conn: Connection, project_id: int, mute_id: str) -> Mute:
     of = {"of_project": project_id, "of_id": mute_id}
-    return _read(conn.execute(_MUTES.where(*_ONE), of).one())
+    return _read(conn.execute(_MUTES.where(*_BY_ID), of).one())
 
 
 def _read(row: Row[*tuple[Any, ...]]) -> Mute:

@@ -55,8 +55,8 @@ def unacknowledged(conn: Connection, before_us: int) -> list[Regression]:
 
 def version_to_notify(stored: Regression) -> int:
     """Return the version that receivers know next; that of noise is always one that is over."""
-    known, version = stored.notified_version, stored.standing.version
-    return known + is_firing_version(known) if stored.is_quiet else version
+    notified, version = stored.notified_version, stored.standing.version
+    return notified + is_firing_version(notified) if stored.is_quiet else version
 
 
 def mark_notified(conn: Connection, stored: Regression, at_us: int) -> None:
