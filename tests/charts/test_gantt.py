@@ -36,9 +36,9 @@ def test_what_is_unsaved_lies_over_the_end_of_its_row() -> None:
 
 
 def test_an_ending_is_named_and_read_aloud() -> None:
-    picture = drawn(FAILED)
-    assert "✕ oom" in texts(picture)
-    assert read(picture).findtext(f"{SVG}desc") == "0: failed: 1h 00m, failed, user, oom."
+    gantt_chart = drawn(FAILED)
+    assert "✕ oom" in texts(gantt_chart)
+    assert read(gantt_chart).findtext(f"{SVG}desc") == "0: failed: 1h 00m, failed, user, oom."
 
 
 def test_an_ending_without_room_behind_its_row_stands_before_it() -> None:
@@ -66,9 +66,9 @@ def test_thousands_of_stops_too_short_to_be_seen_are_not_drawn() -> None:
         for place in range(10_000)
     ]
     saves = [place * second for place in range(5_000)]
-    picture = drawn(Row("0", stretches, saves_s=saves))
-    assert len(picture) < 60_000
-    (bar, *_) = rects(picture)
+    gantt_chart = drawn(Row("0", stretches, saves_s=saves))
+    assert len(gantt_chart) < 60_000
+    (bar, *_) = rects(gantt_chart)
     assert float(bar["width"]) > 800, "the row has no hole"
 
 

@@ -64,15 +64,15 @@ def _check_runs(ledger: JobLedger) -> None:
 
 
 def _check_shares(ledger: JobLedger) -> None:
-    painted: Counter[tuple[Category, Period]] = Counter()
+    by_segment: Counter[tuple[Category, Period]] = Counter()
     for segment in ledger.segments:
-        painted[segment.category, segment.period] += segment.end_at - segment.start_at
+        by_segment[segment.category, segment.period] += segment.end_at - segment.start_at
     shared: Counter[tuple[Category, Period]] = Counter()
     for share in ledger.shares:
         shared[share.category, share.period] += share.us
         if share.weighted_us is not None and share.gpu_us is not None:
             assert 0 <= share.gpu_us <= share.weighted_us
-    assert shared == painted
+    assert shared == by_segment
 
 
 def _check_attempts(ledger: JobLedger) -> None:

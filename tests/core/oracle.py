@@ -1,6 +1,6 @@
 """A slow second implementation of the definitions: all numbers of one job.
 
-Every stretch of time is painted first (``oracle_painting``); the numbers are sums of paint.
+Every stretch of time gets its owner first (``oracle_ownership``); the numbers are sums of those.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,9 @@ from tests.core.oracle_lives import (
     runs_of,
     starts,
 )
-from tests.core.oracle_painting import painted
-from tests.core.oracle_picture import (
-    Painting,
+from tests.core.oracle_ownership import owned
+from tests.core.oracle_pieces import (
+    Ownership,
     Piece,
     Ticks,
     every_change,
@@ -41,19 +41,19 @@ _INFRA = (Origin.INFRA, Origin.PREEMPTION)
 
 
 @dataclass
-class PaintedRun:
-    """One run: what it was painted from, and how it left the job."""
+class OwnedRun:
+    """One run: who owned its time, and how it left the job."""
 
     run: Run
     bound: Bounds
     state: JobState
     queue_wait: int
-    painting: Painting
+    ownership: Ownership
 
     @property
     def end(self) -> int:
         """Where it ends; one in which nothing began ends with its job."""
-        return self.painting.end if self.bound.lives else max(e.at for e in self.run.endings)
+        return self.ownership.end if self.bound.lives else max(e.at for e in self.run.endings)
 
 
 def answer(
@@ -78,27 +78,25 @@ def answers(
     stream = corrected(events, offsets)
     endings = [e for e in stream if isinstance(e, JobEnded)]
     as_of = max([as_of, *(e.at for e in stream if not isinstance(e, JobFacts))])
-    runs: list[PaintedRun] = []
+    runs: list[OwnedRun] = []
     for run in reversed(runs_of(lives_of(stream), endings)):
-        run.until = min((r.painting.first for r in runs if r.bound.lives), default=None)
-        runs.insert(0, _painted_run(run, stream, as_of, limits, ticks))
-    paintings = [run.painting for run in runs]
+        run.until = min((r.ownership.first for r in runs if r.bound.lives), default=None)
+        runs.insert(0, _owned_run(run, stream, as_of, limits, ticks))
+    ownerships = [run.ownership for run in runs]
     facts = [e for e in stream if isinstance(e, JobFacts)]
     state = runs[-1].state
     whole = {
         "state": state.value,
         "provisional": state is not JobState.FINISHED,
         "queue_wait_us": sum(run.queue_wait for run in runs),
-        **_summed([_numbers(painting) for painting in paintings]),
-        **_accelerators(paintings, facts),
+        **_summed([_numbers(ownership) for ownership in ownerships]),
+        **_accelerators(ownerships, facts),
     }
     between = sum(max(0, b.run.sign - a.end) for a, b in pairwise(runs))
     return whole, {"between_runs_us": between, "runs": [_run(run, facts) for run in runs]}
 
 
-def _painted_run(
-    run: Run, stream: list[Event], as_of: int, limits: Limits, ticks: Ticks
-) -> PaintedRun:
+def _owned_run(run: Run, stream: list[Event], as_of: int, limits: Limits, ticks: Ticks) -> OwnedRun:
     first = _first_instant(run, as_of, limits)
     bound = bounds(run, first or 0, as_of, limits)
     state = JobState.FINISHED if run.is_over else _state(bound, stream, as_of, limits)
@@ -111,9 +109,9 @@ def _painted_run(
         life.end = horizon if bound.job_end is None else max(bound.job_end, life.heard)
     for life in bound.lives:
         life.end = as_of if life.end is None else life.end
-    painting = painted(bound, first, as_of if moves else last, ticks)
+    ownership = owned(bound, first, as_of if moves else last, ticks)
     wait = _queue_wait(run.lives, run.until if first is None else first)
-    return PaintedRun(run, bound, state, wait, painting)
+    return OwnedRun(run, bound, state, wait, ownership)
 
 
 def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -130,21 +128,21 @@ def _summed(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return sums
 
 
-def _run(run: PaintedRun, facts: list[JobFacts]) -> dict[str, Any]:
-    numbers = _numbers(run.painting)
-    sizes = _sizes(run.painting, facts)
+def _run(run: OwnedRun, facts: list[JobFacts]) -> dict[str, Any]:
+    numbers = _numbers(run.ownership)
+    sizes = _sizes(run.ownership, facts)
     own = [life.number for life in run.bound.lives]
     return {
         "launches": {life.launch for life in run.run.lives},
         "attempts": own,
         "state": run.state.value,
-        "started_us": run.painting.first if own else None,
-        "ended_us": run.painting.end if own else None,
+        "started_us": run.ownership.first if own else None,
+        "ended_us": run.ownership.end if own else None,
         "queue_wait_us": run.queue_wait,
         "effective_us": numbers["categories_us"]["effective_training"],
         "sign_us": run.run.sign if run.run.lives else None,
-        **speeds_of(run.painting, sizes, facts),
-        "reported": [reported_by(life, run.painting) for life in run.painting.lives],
+        **speeds_of(run.ownership, sizes, facts),
+        "reported": [reported_by(life, run.ownership) for life in run.ownership.lives],
         **{
             name: numbers[name]
             for name in (
@@ -202,7 +200,7 @@ def _queue_wait(lives: list[Life], first: int | None) -> int:
     return sum(b - a for a, b in pairwise(edges) if any(begin <= a < end for begin, end in waits))
 
 
-def _numbers(ownership: Painting) -> dict[str, Any]:
+def _numbers(ownership: Ownership) -> dict[str, Any]:
     pieces, loops = ownership.pieces, ownership.loops
     failed = [life for life in ownership.lives if life.outcome in FAILURES]
     periods = _sums(pieces, "period", Period)
@@ -228,7 +226,7 @@ def _sums(pieces: Iterable[Piece], name: str, words: Iterable[str] = ()) -> dict
     return sums
 
 
-def _recoveries(ownership: Painting) -> list[dict[str, Any]]:
+def _recoveries(ownership: Ownership) -> list[dict[str, Any]]:
     gaps = [
         (before[2], before[1], after[2], after[0])
         for before, after in pairwise(ownership.loops)
@@ -242,7 +240,7 @@ def _recoveries(ownership: Painting) -> list[dict[str, Any]]:
 
 
 def _recovery(
-    ownership: Painting, interrupted: Life, begin: int, resumed: Life | None, end: int
+    ownership: Ownership, interrupted: Life, begin: int, resumed: Life | None, end: int
 ) -> dict[str, Any]:
     between = [piece for piece in ownership.pieces if begin <= piece.begin < end]
     return {
@@ -255,15 +253,15 @@ def _recovery(
     }
 
 
-def _silent(life: Life, ownership: Painting) -> int:
+def _silent(life: Life, ownership: Ownership) -> int:
     return sum(p.us for p in ownership.loop_time(life) if p.category is Category.STALLED)
 
 
-def _repeated(life: Life, ownership: Painting) -> int:
+def _repeated(life: Life, ownership: Ownership) -> int:
     return sum(p.us for p in ownership.loop_time(life) if p.category is Category.REPEATED_TRAINING)
 
 
-def _unsaved(life: Life, ownership: Painting) -> int:
+def _unsaved(life: Life, ownership: Ownership) -> int:
     saves = [e.at for e in life.stream if isinstance(e, CheckpointSaved)]
     return sum(
         piece.us
@@ -272,7 +270,7 @@ def _unsaved(life: Life, ownership: Painting) -> int:
     )
 
 
-def _attempt(life: Life, ownership: Painting) -> dict[str, Any]:
+def _attempt(life: Life, ownership: Ownership) -> dict[str, Any]:
     return {
         "number": life.number,
         "launch": life.launch,
@@ -301,10 +299,10 @@ def _segments(pieces: list[Piece]) -> list[list[Any]]:
     return segments
 
 
-def _accelerators(paintings: list[Painting], facts: list[JobFacts]) -> dict[str, Any]:
+def _accelerators(ownerships: list[Ownership], facts: list[JobFacts]) -> dict[str, Any]:
     weighted: dict[str, int] = {}
     held: dict[str, int] = {}
-    for ownership in paintings:
+    for ownership in ownerships:
         sizes = _sizes(ownership, facts)
         if None in sizes.values():
             return {"gpus_unknown": True, "weighted_us": None, "gpu_us": None}
@@ -317,18 +315,18 @@ def _accelerators(paintings: list[Painting], facts: list[JobFacts]) -> dict[str,
     return {"gpus_unknown": False, "weighted_us": _not_zero(weighted), "gpu_us": _not_zero(held)}
 
 
-def _ended_last(at: int, ownership: Painting) -> Life:
+def _ended_last(at: int, ownership: Ownership) -> Life:
     over = [life for life in ownership.lives if life.over_at <= at]
     return max(over, key=lambda life: (life.over_at, life.number or 0))
 
 
-def _sizes(ownership: Painting, facts: list[JobFacts]) -> dict[int, int | None]:
+def _sizes(ownership: Ownership, facts: list[JobFacts]) -> dict[int, int | None]:
     timed_sizes = [(e.at, e.gpus) for e in facts if e.gpus is not None]
     job_gpus = max(timed_sizes)[1] if timed_sizes else None
     return {id(life): _size(life, ownership, job_gpus) for life in ownership.lives}
 
 
-def _size(life: Life, ownership: Painting, job_gpus: int | None) -> int | None:
+def _size(life: Life, ownership: Ownership, job_gpus: int | None) -> int | None:
     own_and_earlier = [
         x
         for x in ownership.lives
@@ -343,7 +341,7 @@ def _size(life: Life, ownership: Painting, job_gpus: int | None) -> int | None:
     return job_gpus
 
 
-def _is_held(piece: Piece, ownership: Painting) -> bool:
+def _is_held(piece: Piece, ownership: Ownership) -> bool:
     if piece.life is not None:
         return piece.category not in _NOT_HELD
     return any(

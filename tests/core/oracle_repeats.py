@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from ett_service.core.events import CheckpointRestored, CheckpointSaved, Progress
 from ett_service.core.words import Basis
 from tests.core.oracle_lives import Life
-from tests.core.oracle_picture import Painting, Stretch, facts_of
+from tests.core.oracle_pieces import Ownership, Stretch, facts_of
 
 
-def repeats(life: Life, ownership: Painting) -> tuple[Basis, list[Stretch]]:
+def repeats(life: Life, ownership: Ownership) -> tuple[Basis, list[Stretch]]:
     earlier = ownership.lives[: ownership.lives.index(life)]
     saves = facts_of(earlier, CheckpointSaved)
     if facts_of([life], Progress):
@@ -18,7 +18,7 @@ def repeats(life: Life, ownership: Painting) -> tuple[Basis, list[Stretch]]:
     return Basis.NONE, []
 
 
-def _repeats_by_checkpoints(life: Life, earlier: list[Life], ownership: Painting) -> list[Stretch]:
+def _repeats_by_checkpoints(life: Life, earlier: list[Life], ownership: Ownership) -> list[Stretch]:
     last_save = max(e.at for e in facts_of(earlier, CheckpointSaved))
     left = sum(
         piece.us for x in earlier for piece in ownership.loop_time(x) if piece.begin >= last_save
@@ -65,7 +65,7 @@ def _points(life: Life, earlier: list[Life], loops: list[Stretch]) -> list[Point
     return sorted(points, key=lambda point: point.place)
 
 
-def _repeats_by_steps(life: Life, earlier: list[Life], ownership: Painting) -> list[Stretch]:
+def _repeats_by_steps(life: Life, earlier: list[Life], ownership: Ownership) -> list[Stretch]:
     points = _points(life, earlier, ownership.loops_of(life))
     steps = [e.step for e in facts_of(earlier, Progress, CheckpointSaved)]
     stretches: list[Stretch] = []

@@ -10,7 +10,7 @@ from typing import Any
 from ett_service.core.events import CheckpointRestored, JobFacts, Progress
 from ett_service.core.words import Category
 from tests.core.oracle_lives import Life
-from tests.core.oracle_picture import Painting, facts_of
+from tests.core.oracle_pieces import Ownership, facts_of
 
 _STEPS, _WINDOWS = 50, 5
 
@@ -46,13 +46,13 @@ def _cut(number: int, digits: int) -> int:
 
 
 def speeds_of(
-    painting: Painting, sizes: dict[int, int | None], facts: Iterable[JobFacts]
+    ownership: Ownership, sizes: dict[int, int | None], facts: Iterable[JobFacts]
 ) -> dict[str, Any]:
     """The references of a run, and each of its attempts' effective time by speed."""
-    windows = {id(life): _windows(life, painting) for life in painting.lives}
+    windows = {id(life): _windows(life, ownership) for life in ownership.lives}
     given = _given(facts)
     by_setting: dict[tuple[int | None, int | None], list[int]] = {}
-    for life in painting.lives:
+    for life in ownership.lives:
         for window in windows[id(life)]:
             if window.step_ns:
                 setting = (sizes[id(life)], window.tokens)
@@ -65,8 +65,8 @@ def speeds_of(
     return {
         "references": references,
         "speeds": [
-            _split(life, windows[id(life)], sizes[id(life)], references, painting)
-            for life in painting.lives
+            _split(life, windows[id(life)], sizes[id(life)], references, ownership)
+            for life in ownership.lives
         ],
     }
 
@@ -80,39 +80,39 @@ def _given(facts: Iterable[JobFacts]) -> int | None:
     return int(Fraction(max(labels)[1]) * 10**9) if labels else None
 
 
-def _windows(life: Life, painting: Painting) -> list[Window]:
+def _windows(life: Life, ownership: Ownership) -> list[Window]:
     points = sorted(facts_of([life], Progress), key=lambda e: (e.at, e.step, e.id))
     windows: list[Window] = []
-    for chain in _chains(points, life, painting):
-        windows += _cut_chain(chain, life, painting)
+    for chain in _chains(points, life, ownership):
+        windows += _cut_chain(chain, life, ownership)
     return windows
 
 
-def _chains(points: list[Progress], life: Life, painting: Painting) -> list[list[Progress]]:
+def _chains(points: list[Progress], life: Life, ownership: Ownership) -> list[list[Progress]]:
     chains: list[list[Progress]] = [points[:1]]
     for before, after in pairwise(points):
-        if _is_measured(before, after, life, painting):
+        if _is_measured(before, after, life, ownership):
             chains[-1].append(after)
         else:
             chains.append([after])
     return chains
 
 
-def _is_measured(before: Progress, after: Progress, life: Life, painting: Painting) -> bool:
+def _is_measured(before: Progress, after: Progress, life: Life, ownership: Ownership) -> bool:
     restored = facts_of([life], CheckpointRestored)
     if after.step < before.step or any(before.at < e.at <= after.at for e in restored):
         return False
-    own = _time(before, after, life, painting, list(Category))
-    again = _time(before, after, life, painting, [Category.REPEATED_TRAINING])
+    own = _time(before, after, life, ownership, list(Category))
+    again = _time(before, after, life, ownership, [Category.REPEATED_TRAINING])
     return own == after.at - before.at and again == 0
 
 
 def _time(
-    first: Progress, last: Progress, life: Life, painting: Painting, words: list[Category]
+    first: Progress, last: Progress, life: Life, ownership: Ownership, words: list[Category]
 ) -> int:
-    start = bisect_left(painting.pieces, first.at, key=lambda p: p.end)
+    start = bisect_left(ownership.pieces, first.at, key=lambda p: p.end)
     total = 0
-    for piece in painting.pieces[start:]:
+    for piece in ownership.pieces[start:]:
         if piece.begin >= last.at:
             break
         if piece.life is life and piece.category in words:
@@ -120,7 +120,7 @@ def _time(
     return total
 
 
-def _cut_chain(chain: list[Progress], life: Life, painting: Painting) -> list[Window]:
+def _cut_chain(chain: list[Progress], life: Life, ownership: Ownership) -> list[Window]:
     groups: list[list[Progress]] = []
     rest = chain[:1]
     for point in chain[1:]:
@@ -131,8 +131,8 @@ def _cut_chain(chain: list[Progress], life: Life, painting: Painting) -> list[Wi
     if not groups:
         return []
     effective = [Category.EFFECTIVE_TRAINING]
-    windows = [Window(g, _time(g[0], g[-1], life, painting, effective)) for g in groups]
-    windows[-1].us += _time(rest[0], rest[-1], life, painting, effective)
+    windows = [Window(g, _time(g[0], g[-1], life, ownership, effective)) for g in groups]
+    windows[-1].us += _time(rest[0], rest[-1], life, ownership, effective)
     windows[-1].points += rest[1:]
     windows[-1].joined = len(rest) - 1
     return windows
@@ -143,7 +143,7 @@ def _split(
     windows: list[Window],
     gpus: int | None,
     references: dict[tuple[int | None, int | None], tuple[int, int]],
-    painting: Painting,
+    ownership: Ownership,
 ) -> tuple[int, int, int]:
     fast = slow = 0
     ideal = Fraction()
@@ -157,6 +157,6 @@ def _split(
             slow += window.us
             ideal += Fraction(window.steps * reference, 1000)
     effective = sum(
-        p.us for p in painting.loop_time(life) if p.category is Category.EFFECTIVE_TRAINING
+        p.us for p in ownership.loop_time(life) if p.category is Category.EFFECTIVE_TRAINING
     )
     return fast + int(ideal), slow - int(ideal), effective - fast - slow

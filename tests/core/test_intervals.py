@@ -10,7 +10,7 @@ from ett_service.core.intervals import merged, outside
 intervals = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple))
 
 
-def _painted(pairs: list[tuple[int, int]]) -> set[int]:
+def _covered(pairs: list[tuple[int, int]]) -> set[int]:
     return {at for start, end in pairs for at in range(start, end)}
 
 
@@ -18,7 +18,7 @@ def _painted(pairs: list[tuple[int, int]]) -> set[int]:
 def test_a_cover_is_disjoint_and_covers_the_same(drawn: list[tuple[int, int]]) -> None:
     cover = merged(drawn)
 
-    assert _painted(cover) == _painted(drawn)
+    assert _covered(cover) == _covered(drawn)
     assert all(before[1] < after[0] for before, after in pairwise(cover))
 
 
@@ -29,7 +29,7 @@ def test_what_is_outside_holes_and_what_overlaps_them_make_the_whole(
     whole = (drawn[0], drawn[1])
     left = outside(whole, holes)
 
-    assert _painted(left) == _painted([whole]) - _painted(holes)
+    assert _covered(left) == _covered([whole]) - _covered(holes)
     lengths = sum(end - start for start, end in left)
     assert (
         lengths + sum(end - start for start, end in outside(whole, outside(whole, holes)))

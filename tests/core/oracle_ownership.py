@@ -5,27 +5,27 @@ from itertools import pairwise
 from ett_service.core.events import CheckpointSaved, Progress
 from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.core.oracle_lives import Bounds, Life
-from tests.core.oracle_picture import Painting, Piece, Ticks, facts_of
+from tests.core.oracle_pieces import Ownership, Piece, Ticks, facts_of
 from tests.core.oracle_repeats import repeats
 from tests.core.oracle_spans import Span, spans_of
 
 _ORDER = list(Phase)
 
 
-def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Painting:
+def owned(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Ownership:
     at = end if first is None else first
-    ownership = Painting(bound.lives, bound.queuing, at, max(end, at), ticks)
+    ownership = Ownership(bound.lives, bound.queuing, at, max(end, at), ticks)
     for life in ownership.lives:
         ownership.spans[id(life)] = spans_of(life, life.over_at)
-    _paint_owners(ownership)
+    _find_owners(ownership)
     ownership.loops = _loops(ownership)
     for life in ownership.lives:
         ownership.spans[id(life)] = spans_of(life, life.over_at, ownership.loops_of(life))
-    _paint_owners(ownership)
+    _find_owners(ownership)
     for life in ownership.lives:
         ownership.tails[id(life)] = _tail(life, ownership)
         ownership.basis[id(life)], ownership.repeated[id(life)] = repeats(life, ownership)
-    _paint_owners(ownership)
+    _find_owners(ownership)
     allocation = _allocation(ownership)
     for piece in ownership.pieces:
         piece.category = _category(piece, ownership)
@@ -33,7 +33,7 @@ def painted(bound: Bounds, first: int | None, end: int, ticks: Ticks) -> Paintin
     return ownership
 
 
-def _paint_owners(ownership: Painting) -> None:
+def _find_owners(ownership: Ownership) -> None:
     cuts = [ownership.first, ownership.end, *ownership.tails.values()]
     for life in ownership.lives:
         cuts += [life.begin, life.over_at]
@@ -60,7 +60,7 @@ def _open_span(at: int, spans: list[Span]) -> Span | None:
     return max(is_open, key=lambda s: (s.begin, _ORDER.index(s.phase), -s.end), default=None)
 
 
-def _loops(ownership: Painting) -> list[tuple[int, int, Life]]:
+def _loops(ownership: Ownership) -> list[tuple[int, int, Life]]:
     loops: list[tuple[int, int, Life]] = []
     for piece in ownership.pieces:
         life = piece.life
@@ -77,7 +77,7 @@ def _covered(at: int, spans: list[Span], phase: Phase) -> bool:
     return any(s.phase is phase and s.begin <= at < s.end for s in spans)
 
 
-def _tail(life: Life, ownership: Painting) -> int:
+def _tail(life: Life, ownership: Ownership) -> int:
     """When the attempt's loop time begins to be silent; beyond its end where it does not."""
     end = life.over_at
     spans = [s for s in ownership.spans[id(life)] if s.phase is Phase.TRAIN_LOOP]
@@ -93,7 +93,7 @@ def _tail(life: Life, ownership: Painting) -> int:
     return heard[-1] + 2 * (heard[-1] - heard[0]) // (len(heard) - 1)
 
 
-def _category(piece: Piece, ownership: Painting) -> Category:
+def _category(piece: Piece, ownership: Ownership) -> Category:
     life, span = piece.life, piece.span
     if life is None:
         return Category.RESTART_WAIT
@@ -107,7 +107,7 @@ def _category(piece: Piece, ownership: Painting) -> Category:
     return Category(same[span.phase])
 
 
-def _training(life: Life, at: int, ownership: Painting) -> Category:
+def _training(life: Life, at: int, ownership: Ownership) -> Category:
     if at >= ownership.tails[id(life)]:
         return Category.STALLED
     if any(begin <= at < end for begin, end in ownership.repeated[id(life)]):
@@ -115,7 +115,7 @@ def _training(life: Life, at: int, ownership: Painting) -> Category:
     return Category.EFFECTIVE_TRAINING
 
 
-def _compile(life: Life, span: Span, ownership: Painting) -> Category:
+def _compile(life: Life, span: Span, ownership: Ownership) -> Category:
     loops = ownership.loops_of(life)
     progress = [e.at for e in facts_of([life], Progress)]
     if not loops or not progress or span.begin < loops[0][0]:
@@ -125,7 +125,7 @@ def _compile(life: Life, span: Span, ownership: Painting) -> Category:
     return Category.RECOMPILE
 
 
-def _allocation(ownership: Painting) -> int:
+def _allocation(ownership: Ownership) -> int:
     if not ownership.lives:
         return ownership.first
     spans = ownership.spans[id(ownership.lives[0])]
@@ -135,7 +135,7 @@ def _allocation(ownership: Painting) -> int:
     return min(at, ownership.loops[0][0]) if ownership.loops else at
 
 
-def _period(at: int, allocation: int, ownership: Painting) -> Period:
+def _period(at: int, allocation: int, ownership: Ownership) -> Period:
     if at < allocation:
         return Period.SCHEDULING
     past = [loop for loop in ownership.loops if loop[0] <= at]

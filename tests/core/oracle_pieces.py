@@ -1,4 +1,4 @@
-"""What the oracle paints on: the pieces of a job's time, and what is known of its attempts.
+"""What the oracle gives owners to: the pieces of a job's time, and what it knows of attempts.
 
 ``every_microsecond`` makes each piece one microsecond long: that is the definition read aloud,
 and only for tiny timelines. ``every_change`` joins those between which nothing can change.
@@ -46,8 +46,8 @@ class Piece:
 
 
 @dataclass
-class Painting:
-    """One job as it is being painted."""
+class Ownership:
+    """One run, and who owns each piece of its time."""
 
     lives: list[Life]
     queuing: list[Life]
