@@ -214,6 +214,29 @@ def test_a_module_that_is_tested_elsewhere_is_there_and_so_is_its_test() -> None
     assert (modules, tests) == ([], [])
 
 
+def _places(folder: Path) -> set[str]:
+    """Return the modules and folders below *folder*, without endings."""
+    return {
+        str(path.relative_to(folder).with_suffix(""))
+        for path in folder.rglob("[a-z]*")
+        if path.suffix == ".py" or path.is_dir()
+    }
+
+
+def test_the_map_of_the_core_names_every_module_of_the_way() -> None:
+    core = ROOT / "ett_service" / "core"
+    named = set(re.findall(r"``([a-z_/]+)``", (core / "__init__.py").read_text("utf-8")))
+    of_the_way = {place for place in _places(core) if "/" not in place or "ledger/" in place}
+    assert named == of_the_way - {"ledger", "ledger/attempts"}
+
+
+def test_the_map_of_folders_names_what_is_there() -> None:
+    page = (ROOT / "docs/design/0018-plan-of-folders.md").read_text("utf-8")
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+[a-z_])`", page)) - {"tests/builders"}
+    assert len(named) > 15
+    assert named - _places(ROOT / "ett_service") == set()
+
+
 @pytest.fixture(scope="module")
 def kept_files() -> list[Path]:
     """Every file under version control, or all of the tree where there is none."""

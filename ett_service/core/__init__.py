@@ -4,20 +4,25 @@ Events become spans, spans become a ledger, a ledger becomes totals, and a ratio
 Nothing here reads a clock, a file, the environment or a global. In the order of the way of an
 event:
 
-``vocabulary`` ``event``    the words, and the facts that are sent
-``clock``                   where a fact lies in time
-``roster``                  which attempt it belongs to, and their order
-``span`` ``track``          what one attempt's own facts say: spans, points, signs of life
-``bounds``                  when each attempt began and ended, and the state of the job
-``scene`` ``replay``        what an attempt's time looks like beside the other attempts'
-``canvas`` ``painting``     its segments, painted anew only where something changed
-``periods`` ``picture``     the attempts side by side, waits between them filled in
-``job`` ``attempts``        sums: shares, recoveries, each attempt's numbers
-``accelerators`` ``facts``  the weight of a second; what is known of the job
-``failure`` ``quality``     what broke, and what the numbers rest on
-``fold``                    all of it: ``fold`` once, ``JobFold`` forward
-``answer``                  the shapes of what comes out
-``stages`` ``milestones``   every rank's spans, for traces and time by stage
-``definitions``             what others measure, from the same ledger
-``checkpointing``           how often to save
+``words`` ``events``                     the words, and the facts that are sent
+``dimensions`` ``intervals`` ``errors``  what jobs are told apart by; instants; what is raised
+``ledger/attempts/attempts``             which attempt a fact belongs to, on a corrected clock
+``ledger/attempts/attempt_events``       what one attempt's own facts say: points, signs of life
+``ledger/attempts/spans``                its phases, and stages inside of them
+``ledger/attempts/lives``                cycles of one launch, found by their processes
+``ledger/attempts/lifetimes``            when each attempt began and ended; the job's state
+``ledger/ownership``                     which span owns each instant; loop time that was repeated
+``ledger/attempt_segments``              an attempt's segments, cut anew where something changed
+``ledger/runs``                          attempts side by side, waits between them filled in
+``owners`` ``ledger/owned_waits``        whose each wait was
+``ledger/speed`` ``ledger/ranks``        slow steps, and slow ranks
+``ledger/attempt_results``               each attempt's numbers, and why it failed
+``ledger/job_results``                   shares, recoveries, data quality, work done
+``ledger/stages``                        every rank's spans, for traces and time by stage
+``ledger/fold``                          all of it, once or forward
+``ledger/results``                       the shapes of what comes out
+``failures``                             the rules from evidence to origin and cause
+``fleet``                                what a job adds to the fleet, by hour and cohort
+``planning``                             forecasts, advice, and what others measure
+``regressions``                          findings, their states and clocks
 """
