@@ -26,12 +26,12 @@ def run(conn: Connection) -> None:
 
 def _migrate(conn: Connection) -> None:
     """Move the tables; the views on them are of the newest schema, or there are none."""
-    asked = context.get_revision_argument()
-    if context.get_context().get_current_revision() == asked:
+    target = context.get_revision_argument()
+    if context.get_context().get_current_revision() == target:
         return
     views.drop(conn)
     context.run_migrations()
-    if asked == context.get_head_revision():
+    if target == context.get_head_revision():
         views.build(conn)
 
 

@@ -266,7 +266,7 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def told(*objects: Json, cluster: Cluster | None = None) -> list[WireEvent]:
+def events_of(*objects: Json, cluster: Cluster | None = None) -> list[WireEvent]:
     """Return all events of a cluster after objects are seen at once."""
     cluster = cluster or Cluster()
     for each in objects:

@@ -35,21 +35,21 @@ _JOB = {
 }
 
 
-def fields(**said: str) -> dict[str, str]:
+def fields(**texts: str) -> dict[str, str]:
     """The columns of a job; what a job's raw id is follows from its id."""
-    if "JobID" in said and said["JobID"].isdigit():
-        said = {"JobIDRaw": said["JobID"], **said}
-    return {**_JOB, **said}
+    if "JobID" in texts and texts["JobID"].isdigit():
+        texts = {"JobIDRaw": texts["JobID"], **texts}
+    return {**_JOB, **texts}
 
 
-def row(**said: str) -> str:
+def row(**texts: str) -> str:
     """One row of the table."""
-    return row_of(COLUMNS, "|", **said)
+    return row_of(COLUMNS, "|", **texts)
 
 
-def row_of(columns: list[str], delimiter: str, /, **said: str) -> str:
+def row_of(columns: list[str], delimiter: str, /, **texts: str) -> str:
     """One row of a table of these columns."""
-    values = fields(**said)
+    values = fields(**texts)
     return delimiter.join(values.get(column, "") for column in columns)
 
 
@@ -65,20 +65,20 @@ def written(folder: Path, *rows: str, name: str = "sacct.txt") -> Path:
     return path
 
 
-def record(**said: str) -> Record:
+def record(**row_texts: str) -> Record:
     """The record that a row is."""
-    values = fields(**said)
+    values = fields(**row_texts)
     elapsed = seconds_of(values["ElapsedRaw"])
-    texts = [values[name] for name in ("Submit", "Eligible", "Start", "End")]
-    times = utc().times(texts, elapsed)
+    instants = [values[name] for name in ("Submit", "Eligible", "Start", "End")]
+    times = utc().times(instants, elapsed)
     before = ("JobID", "JobIDRaw", "Cluster", "JobName", "User", "Account", "Partition", "QOS")
     after = ("State", "Reason", "ExitCode", "NNodes", "AllocTRES", "NodeList", "Restarts")
-    said_before = [values[name] for name in before]
-    said_after = [values.get(name, "") for name in after]
-    return Record._make((2, *said_before, *times, *said_after, elapsed))
+    texts_before = [values[name] for name in before]
+    texts_after = [values.get(name, "") for name in after]
+    return Record._make((2, *texts_before, *times, *texts_after, elapsed))
 
 
-def said(events: Wire) -> list[tuple[str, str]]:
+def titles(events: Wire) -> list[tuple[str, str]]:
     """What events say and when, without the facts about the job."""
     return [(_title(event), event["at"][11:19]) for event in events if event["type"] != "job"]
 

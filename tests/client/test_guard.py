@@ -16,12 +16,12 @@ class Mute(Exception):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_said() -> Iterator[None]:
-    said = set(guard._said)  # noqa: SLF001 -- another test may have had its one warning
+def _no_warning_yet() -> Iterator[None]:
+    warned = set(guard._said)  # noqa: SLF001 -- another test may have had its one warning
     guard._said.clear()  # noqa: SLF001 -- likewise
     yield
     guard._said.clear()  # noqa: SLF001 -- likewise
-    guard._said.update(said)  # noqa: SLF001 -- likewise
+    guard._said.update(warned)  # noqa: SLF001 -- likewise
 
 
 @guard.guarded(otherwise=None)

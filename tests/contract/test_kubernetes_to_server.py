@@ -5,7 +5,7 @@ import pytest
 from ett_service.importers.kubernetes.cluster import Cluster
 from tests.builders import kubernetes as k8s
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 from tests.builders.servers.application import Service
 
 JOB = k8s.owner("Job", "llm")
@@ -39,7 +39,7 @@ def test_a_watcher_that_begins_anew_at_any_moment_changes_nothing(
             there[LLM] = {**there[LLM], "status": {**there[LLM]["status"], "failed": 1}}
         if number == starts_anew_at:
             cluster = Cluster()
-        service.ingest(told(*there.values(), cluster=cluster))
+        service.ingest(events_of(*there.values(), cluster=cluster))
     job = service.get("/v1/jobs/llm")
     assert (job["state"], job["queue_wait_seconds"], job["failures"]) == ("finished", 100.0, 1)
     assert [(each["launch"], each["cycle"], each["outcome"]) for each in job["attempts"]] == [

@@ -164,14 +164,14 @@ def _launch_order(events: list[Event]) -> list[str]:
 
 
 def _with_launches(events: list[Event]) -> list[Event]:
-    telling = [e for e in events if e.launch]
-    if not telling:
+    with_launch = [e for e in events if e.launch]
+    if not with_launch:
         return events
-    order = _launch_order(telling)
+    order = _launch_order(with_launch)
     begun = {
-        launch: min(named(e) for e in telling if e.launch == launch and not _queues(e))
+        launch: min(named(e) for e in with_launch if e.launch == launch and not _queues(e))
         for launch in order
-        if any(e.launch == launch and not _queues(e) for e in telling)
+        if any(e.launch == launch and not _queues(e) for e in with_launch)
     }
 
     def launch_of(event: Event) -> str:

@@ -34,8 +34,8 @@ def test_the_variance_of_a_mean_of_days_is_that_of_its_draws() -> None:
     level = np.concatenate([_levels(0.6, seed) for seed in range(40)])
     weights = np.zeros((1, 1, DAYS))
     weights[0, 0, -10:] = 0.1
-    known = DayMemory(np.array([0.6]), np.array([0.6]))
-    expected = (1 + NOISE**2) / 10 + known.variance(weights)[0, 0]
+    memory = DayMemory(np.array([0.6]), np.array([0.6]))
+    expected = (1 + NOISE**2) / 10 + memory.variance(weights)[0, 0]
     assert (level[:, -10:].mean(axis=1) ** 2).mean() == pytest.approx(expected, rel=0.1)
 
 

@@ -218,17 +218,17 @@ def test_days_of_maintenance_are_left_out() -> None:
 def test_what_costs_too_little_is_small() -> None:
     whole = fleet(slower(SCHEDULING, 1.6, 46))
     assert regressions(whole)
-    found = scan(whole, Options(impact_floor=0.05), Memory()).findings
-    assert {finding.verdict for finding in found} == {Verdict.SMALL}
-    assert {finding.series for finding in found} <= {each.series for each in regressions(whole)}
+    findings = scan(whole, Options(impact_floor=0.05), Memory()).findings
+    assert {finding.verdict for finding in findings} == {Verdict.SMALL}
+    assert {finding.series for finding in findings} <= {each.series for each in regressions(whole)}
 
 
 def test_verdicts_move_the_smallest_change_that_counts() -> None:
     whole = fleet(slower(SCHEDULING, 1.6, 46))
     for factor, is_found in ((1.0, True), (2.0, False)):
         options = Options(effect_floor=1.4, tuned={Metric.PHASE_SECONDS: factor})
-        found = scan(whole, options, Memory()).findings
-        assert any(each.series.subject == SCHEDULING for each in found) is is_found
+        findings = scan(whole, options, Memory()).findings
+        assert any(each.series.subject == SCHEDULING for each in findings) is is_found
     steps = Options(effect_floor=1.4, tuned={Metric.STEP_SECONDS: 2.0})
     assert scan(whole, steps, Memory()).findings
 

@@ -27,7 +27,7 @@ def _power(seed: int, a_day: float = 6) -> Power:
     return next(each for each in power if each.cohort == COHORTS[0])
 
 
-def _share_found(factor: float, a_day: float) -> float:
+def _detected_share(factor: float, a_day: float) -> float:
     hits = 0
     for seed in range(FLEETS):
         whole = fleet(slower(COMPILE, factor, SINCE), seed=100 + seed, a_day=(a_day, 6, 6, 6))
@@ -40,7 +40,7 @@ def test_the_smallest_factor_is_within_a_fifth_of_what_is_found_in_eight_of_ten(
     for a_day in (2.0, 6.0):
         factors = [_power(seed, a_day).smallest for seed in range(8)]
         smallest = float(np.median([each for each in factors if each is not None]))
-        assert _share_found(smallest / 1.2, a_day) < 0.8 < _share_found(smallest * 1.2, a_day)
+        assert _detected_share(smallest / 1.2, a_day) < 0.8 < _detected_share(smallest * 1.2, a_day)
 
 
 def test_it_tells_how_many_values_there_are() -> None:

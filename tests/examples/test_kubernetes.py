@@ -91,8 +91,8 @@ def test_a_trainer_that_fails_and_its_next_pod(server: Server, new_pod: NewPod) 
     assert _live(new_pod(), "sh", "-c", "exit 3") == 3
     job = _ended(server)
     assert (job["state"], job["failures"]) == ("interrupted", 1)
-    said = server.get(f"{JOB}/events")["events"]
-    assert [event["exit_code"] for event in said if event["type"] == "attempt_ended"] == [3]
+    events = server.get(f"{JOB}/events")["events"]
+    assert [event["exit_code"] for event in events if event["type"] == "attempt_ended"] == [3]
     _live(new_pod(age=timedelta(seconds=20)), "true")
     job = _ended(server, 2)
     assert [attempt["outcome"] for attempt in job["attempts"]] == ["failed", "completed"]
@@ -115,8 +115,8 @@ def test_why_a_pod_was_stopped(
     assert _live(pod, *_trains(pod, "trap 'exit 0' TERM"), stop=True) == 0
     (attempt,) = _ended(server)["attempts"]
     assert (attempt["outcome"], attempt["origin"]) == (outcome, origin)
-    said = server.get(f"{JOB}/events")["events"]
-    (stopping,) = [event for event in said if event.get("phase") == "shutdown"]
+    events = server.get(f"{JOB}/events")["events"]
+    (stopping,) = [event for event in events if event.get("phase") == "shutdown"]
     at = datetime.fromisoformat((pod.shared / "stopping").read_text().strip())
     assert datetime.fromisoformat(stopping["at"]) == at
 

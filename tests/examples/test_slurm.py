@@ -48,12 +48,12 @@ def test_each_state_of_slurm_has_its_outcome(server: Server, hooks: Hooks) -> No
     for state, (exit_code, outcome, origin) in ends.items():
         (attempt,) = _attempts(server, state, 1)
         assert (attempt["outcome"], attempt["origin"]) == (outcome, origin), state
-        said = server.get(f"/v1/jobs/{state}/events")["events"]
-        ended = [event for event in said if event["type"] == "attempt_ended"]
+        events = server.get(f"/v1/jobs/{state}/events")["events"]
+        ended = [event for event in events if event["type"] == "attempt_ended"]
         code, signal = map(int, exit_code.split(":"))
         assert [event["exit_code"] for event in ended] == [code]
         assert [event.get("signal", 0) for event in ended] == [signal]
-        over = [event["type"] for event in said if event["type"] == "job_ended"]
+        over = [event["type"] for event in events if event["type"] == "job_ended"]
         assert len(over) == (state == "COMPLETED"), state
 
 
@@ -85,8 +85,8 @@ def test_waiting_for_another_job_is_no_queueing(server: Server, hooks: Hooks) ->
     hooks.run("epilog.sh", {**end(85, "FAILED", waited=90), "STATEREASONPREV": "Dependency"})
     _attempts(server, "llm", 1)
     assert server.get("/v1/jobs/llm")["queue_wait_seconds"] == 0
-    said = server.get("/v1/jobs/llm/events")["events"]
-    assert [event["stage"] for event in said if event.get("phase") == "queued"] == ["Dependency"]
+    events = server.get("/v1/jobs/llm/events")["events"]
+    assert [event["stage"] for event in events if event.get("phase") == "queued"] == ["Dependency"]
 
 
 def test_components_of_a_heterogeneous_job_are_one_attempt(server: Server, hooks: Hooks) -> None:

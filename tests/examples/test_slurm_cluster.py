@@ -67,8 +67,8 @@ def test_a_job_that_fails_and_is_submitted_again(server: Server, cluster: Slurm)
     job = _ended(server, "flaky", "failed", "failed", "completed")
     assert [attempt["launch"] for attempt in job["attempts"]] == [first, second, third]
     assert (job["state"], job["failures"]) == ("finished", 2)
-    said = server.get("/v1/jobs/flaky/events")["events"]
-    ends = {event["launch"]: event for event in said if event["type"] == "attempt_ended"}
+    events = server.get("/v1/jobs/flaky/events")["events"]
+    ends = {event["launch"]: event for event in events if event["type"] == "attempt_ended"}
     assert ends[first]["exit_code"] == 3
     assert ends[second]["signal"] == 9
 

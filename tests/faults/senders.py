@@ -103,13 +103,13 @@ class Senders:
                 self.surprises.append(f"{answer.status} {answer.body[:300]!r}")
             return False
         try:
-            said = json.loads(answer.body)
+            verdict = json.loads(answer.body)
         except ValueError:  # cut off behind its head
             return self.believes
-        if sorted((said["accepted"], said["duplicate"])) != [0, len(events)]:
+        if sorted((verdict["accepted"], verdict["duplicate"])) != [0, len(events)]:
             self.surprises.append(f"a batch did not stand as a whole: {answer.body[:300]!r}")
         with self._counting:
-            self.absorbed += said["duplicate"]
+            self.absorbed += verdict["duplicate"]
         return True
 
 
@@ -125,11 +125,11 @@ class Stored:
     def by(cls, senders: Senders) -> "Stored":
         """Compare what the database of their server has with what they know."""
         rows = steps_of(senders.server.database_url)
-        known = senders.acknowledged | senders.uncertain
+        sent = senders.acknowledged | senders.uncertain
         return cls(
             lost=len(senders.acknowledged - rows.keys()),
             double_counted=rows.total() - len(rows),
-            unexplained=len(rows.keys() - known),
+            unexplained=len(rows.keys() - sent),
         )
 
 

@@ -74,9 +74,9 @@ def test_jobs_whose_facts_arrive_interleaved_are_as_if_they_came_in_order(
 
         def send(piece: list[dict[str, Any]]) -> int:
             time.sleep(draw.random() / 100)
-            said = json.loads(server.send(piece).body)
-            assert said["rejected"] == 0, said
-            return int(said["accepted"])
+            verdict = json.loads(server.send(piece).body)
+            assert verdict["rejected"] == 0, verdict
+            return int(verdict["accepted"])
 
         with ThreadPoolExecutor(SENDERS) as pool:
             accepted = sum(pool.map(send, sent))
@@ -152,10 +152,10 @@ def test_of_one_id_with_several_contents_one_wins_and_the_others_are_conflicts(
         def race(content: int) -> tuple[int, int]:
             events = [wire("progress", id=f"id-{number}", step=content) for number in range(count)]
             began.wait()
-            said = json.loads(server.send(events).body)
-            codes = {error["code"] for error in said["errors"]}
+            verdict = json.loads(server.send(events).body)
+            codes = {error["code"] for error in verdict["errors"]}
             assert codes <= {"conflict"}
-            return said["accepted"], said["rejected"]
+            return verdict["accepted"], verdict["rejected"]
 
         with ThreadPoolExecutor(SENDERS) as pool:
             verdicts = list(pool.map(race, range(1, SENDERS + 1)))

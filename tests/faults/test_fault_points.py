@@ -42,8 +42,8 @@ def sent(server: Server, number: int) -> dict[str, int]:
     """Send a batch, and return how many events were new and how many were not."""
     answer = server.send(batch(number))
     assert answer.status == 200, answer.body
-    said = json.loads(answer.body)
-    return {name: said[name] for name in ("accepted", "duplicate")}
+    verdict = json.loads(answer.body)
+    return {name: verdict[name] for name in ("accepted", "duplicate")}
 
 
 def dies(server: Server, number: int) -> bool:

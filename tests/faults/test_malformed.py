@@ -27,8 +27,8 @@ def verdict(service: Service, malformed: Malformed) -> tuple[int, list[tuple[str
     """Send one, and return the status and every code with its place."""
     headers = {"Content-Type": "application/json", "Content-Encoding": malformed.encoding}
     answer = service.client.post("/v1/events", content=malformed.body, headers=headers)
-    said: dict[str, Any] = answer.json()
-    return answer.status_code, [(each["code"], each["pointer"]) for each in said.get("errors", [])]
+    body: dict[str, Any] = answer.json()
+    return answer.status_code, [(each["code"], each["pointer"]) for each in body.get("errors", [])]
 
 
 def verdicts(store: Store, sent: list[Malformed]) -> dict[str, Any]:

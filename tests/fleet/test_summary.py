@@ -56,7 +56,7 @@ def _preemption(service: Service, **scope: Any) -> Preemption:
 
 
 #: Five minutes since the save and seven until it trains again, on four accelerators.
-ONE = Loss(1, 4 * 5 * MINUTE, 4 * 7 * MINUTE, 0)
+LOSS = Loss(1, 4 * 5 * MINUTE, 4 * 7 * MINUTE, 0)
 
 
 @pytest.fixture
@@ -93,13 +93,13 @@ def test_a_preemption_has_the_order_that_the_favoured_job_gives_it(fleet: Servic
     with fleet.store.reading() as conn:
         groups = summary(conn, Scope(group_by=("team",)), WINDOW, Economy()).groups
     by_team = {group.labels["team"]: group.preemption for group in groups if group.labels["team"]}
-    assert by_team == {team: Preemption({order: ONE}) for team, (_, order) in FAVOURED.items()}
+    assert by_team == {team: Preemption({order: LOSS}) for team, (_, order) in FAVOURED.items()}
 
 
 def test_who_names_nobody_or_nobody_known_is_counted_as_unknown(fleet: Service) -> None:
     fleet.ingest(_preempted("one", None))
     fleet.ingest(_preempted("two", "somebody"))
-    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: ONE.plus(ONE)})
+    assert _preemption(fleet) == Preemption({PreemptionOrder.UNKNOWN: LOSS.plus(LOSS)})
 
 
 def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
@@ -111,7 +111,7 @@ def test_a_job_of_another_project_favours_nobody_here(fleet: Service) -> None:
     for job in ("only elsewhere", "here too"):
         fleet.ingest(_favoured(job, (2, 18, "failed"), (19, 50, "completed")))
     assert _preemption(fleet) == Preemption(
-        {PreemptionOrder.UNKNOWN: ONE, PreemptionOrder.FIRST: ONE}
+        {PreemptionOrder.UNKNOWN: LOSS, PreemptionOrder.FIRST: LOSS}
     )
 
 
@@ -131,13 +131,13 @@ def test_losses_are_reported_by_group_and_by_condition(fleet: Service) -> None:
     }
     for name, value in fits.items():
         assert _preemption(fleet, where={name: frozenset({value})}) == Preemption(
-            {PreemptionOrder.UNKNOWN: ONE}
+            {PreemptionOrder.UNKNOWN: LOSS}
         )
         assert _preemption(fleet, where={name: frozenset({"x"})}) == Preemption({})
     with fleet.store.reading() as conn:
         (group,) = summary(conn, Scope(group_by=tuple(fits)), WINDOW, Economy()).groups
     assert group.labels == fits
-    assert group.preemption == Preemption({PreemptionOrder.UNKNOWN: ONE})
+    assert group.preemption == Preemption({PreemptionOrder.UNKNOWN: LOSS})
 
 
 def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Service) -> None:
@@ -147,7 +147,7 @@ def test_an_excluded_preemption_costs_nothing_unless_it_is_asked_for(fleet: Serv
     assert answer.status_code == 200
     fleet.settle()
     assert _preemption(fleet) == Preemption({})
-    assert _preemption(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: ONE})
+    assert _preemption(fleet, exclusions="included") == Preemption({PreemptionOrder.UNKNOWN: LOSS})
 
 
 def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Service) -> None:
@@ -155,7 +155,7 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
     other = (None, ("", "research", "1"))
     with fleet.store.reading() as conn:
         by_group = preemptions(conn, Scope(group_by=("team", "project")), WINDOW, {other})
-    assert by_group == {other: Preemption({PreemptionOrder.UNKNOWN: ONE})}
+    assert by_group == {other: Preemption({PreemptionOrder.UNKNOWN: LOSS})}
 
 
 @ON_ONE_ENGINE

@@ -15,12 +15,14 @@ from tests.builders.compiles import compiling_job
 from tests.builders.servers.ett import serving_new
 from tests.frames.conftest import BEGIN, END
 
-ONE = "2026-03-01T13:00:00Z"
-_WINDOWS = ((BEGIN, ONE), (ONE, END))
+ONE_PM = "2026-03-01T13:00:00Z"
+_WINDOWS = ((BEGIN, ONE_PM), (ONE_PM, END))
 
 
 def test_parts_sum_to_the_change(over_http: HttpSource) -> None:
-    parts = over_http.explain(group_by=["team"], base_begin=BEGIN, base_end=ONE, begin=ONE, end=END)
+    parts = over_http.explain(
+        group_by=["team"], base_begin=BEGIN, base_end=ONE_PM, begin=ONE_PM, end=END
+    )
     before, now = (over_http.summary(begin=begin, end=end) for begin, end in _WINDOWS)
     change = now["ett_ratio"][0] - before["ett_ratio"][0]
     assert change != 0

@@ -99,10 +99,10 @@ def outcome(body: bytes, *, walked: bool) -> object:
         read = read_in_steps(body, MOST) if walked else read_at_once(body, MOST)
     except Refused as refused:
         return type(refused), str(refused)
-    return None if read is None else said(read)
+    return None if read is None else members(read)
 
 
-def said(read: Around) -> object:
+def members(read: Around) -> object:
     about, raws = read
     return msgspec.structs.asdict(about) | {"events": raws}
 

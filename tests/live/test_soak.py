@@ -174,14 +174,14 @@ def test_nothing_is_lost_and_nothing_grows_under_steady_load(
             count = conn.scalar(select(func.count()).select_from(stored))
         store.close()
     growth = {name: each.growth() for name, each in taken.items()}
-    said = f"seed {seed}, {restarts} restarts, {load.acknowledged} acknowledged, {growth}"
-    print(f"soak: {said}, lost {load.acknowledged - (count or 0)}")  # noqa: T201 - the result
+    summary = f"seed {seed}, {restarts} restarts, {load.acknowledged} acknowledged, {growth}"
+    print(f"soak: {summary}, lost {load.acknowledged - (count or 0)}")  # noqa: T201 - the result
     assert load.faults == []
-    assert count == load.acknowledged, said
-    assert verified.returncode == 0, f"{said}\n{verified.stdout}{verified.stderr}"
+    assert count == load.acknowledged, summary
+    assert verified.returncode == 0, f"{summary}\n{verified.stdout}{verified.stderr}"
     assert all(
         more < GROWTH_MIB and open_ <= MORE_DESCRIPTORS for more, open_ in growth.values()
-    ), said
+    ), summary
 
 
 def _restarted(machine: Machine, drawn: random.Random, seconds: float) -> int:

@@ -16,9 +16,9 @@ def test_a_page_leads_to_a_dashboard_that_there_is(site: Site, path: str) -> Non
     uid = urlsplit(link).path.rpartition("/")[2]
     assert link.startswith(f"{GRAFANA}/d/{uid}")
     assert uid in UIDS
-    known = {variable["name"] for variable in written(uid)["templating"]["list"]}
+    variables = {variable["name"] for variable in written(uid)["templating"]["list"]}
     query = parse_qs(urlsplit(link).query)
-    assert {name.removeprefix("var-") for name in query if name.startswith("var-")} <= known
+    assert {name.removeprefix("var-") for name in query if name.startswith("var-")} <= variables
     if path.startswith("/jobs/"):
         assert query["var-job"] == ["live-failed"]
         assert int(query["from"][0]) < int(query["to"][0])

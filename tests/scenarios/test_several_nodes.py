@@ -107,7 +107,7 @@ LOST = {
 }
 
 
-def told(story: Story, folder: Path) -> tuple[list[Event], JobLedger]:
+def played(story: Story, folder: Path) -> tuple[list[Event], JobLedger]:
     with nodes(folder, launched=story.launched, **(SLURM if story.scheduler else {})) as job:
         story.play(job)
         assert job.wait() == [0] * len(job.agents)
@@ -144,7 +144,7 @@ def caught_up_at(events: Sequence[Event], restart_at: int) -> float:
 
 
 def test_one_agent_counts_its_restart(tmp_path: Path) -> None:
-    events, ledger = told(Story(alone("1", "kill"), scheduler=True), tmp_path / "job")
+    events, ledger = played(Story(alone("1", "kill"), scheduler=True), tmp_path / "job")
 
     check_one_failure(events, ledger)
     assert ledger.attempts[0].outcome is Outcome.FAILED
@@ -156,7 +156,7 @@ def test_one_agent_counts_its_restart(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_two_agents_of_which_one_counts_a_restart_give_the_same_ledger(tmp_path: Path) -> None:
-    events, ledger = told(Story(together("1", "kill"), scheduler=True), tmp_path / "job")
+    events, ledger = played(Story(together("1", "kill"), scheduler=True), tmp_path / "job")
 
     check_one_failure(events, ledger)
     assert ledger.attempts[0].outcome is Outcome.FAILED
@@ -168,7 +168,7 @@ def test_two_agents_of_which_one_counts_a_restart_give_the_same_ledger(tmp_path:
 @pytest.mark.parametrize("name", LONG)
 def test_a_crash_is_one_failure_whoever_launched_the_job(name: str, tmp_path: Path) -> None:
     story = LONG[name]
-    events, ledger = told(story, tmp_path / "job")
+    events, ledger = played(story, tmp_path / "job")
 
     check_one_failure(events, ledger)
     assert ledger.quality.unreported_restarts == story.unreported
@@ -178,4 +178,4 @@ def test_a_crash_is_one_failure_whoever_launched_the_job(name: str, tmp_path: Pa
 @pytest.mark.long
 @pytest.mark.parametrize("name", LOST)
 def test_a_lost_node_is_one_failure_whether_it_comes_back_or_not(name: str, tmp_path: Path) -> None:
-    check_one_failure(*told(LOST[name], tmp_path / "job"))
+    check_one_failure(*played(LOST[name], tmp_path / "job"))

@@ -70,7 +70,7 @@ def by_trainer(times: list[int]) -> Wire:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wire]:
+def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wire]:
     """What each sender says."""
     folder = tmp_path_factory.mktemp("slurm")
     times, scripts = by_scripts(Hooks.install(folder / "ett", "http://127.0.0.1:9", "ett_none"))
@@ -78,8 +78,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Wire]:
     return dict(zip(SENDERS, (accounting, scripts, by_trainer(times)), strict=True))
 
 
-def folded(told: dict[str, Wire], senders: tuple[str, ...]) -> JobLedger:
-    events = [event for sender in senders for event in told[sender]]
+def folded(sent: dict[str, Wire], senders: tuple[str, ...]) -> JobLedger:
+    events = [event for sender in senders for event in sent[sender]]
     random.Random(len(events)).shuffle(events)
     (ledger,) = ledgers_of(events).values()
     return ledger
@@ -89,10 +89,10 @@ def folded(told: dict[str, Wire], senders: tuple[str, ...]) -> JobLedger:
     "senders", [some for count in (1, 2, 3) for some in combinations(SENDERS, count)]
 )
 def test_whoever_tells_of_it_is_telling_of_one_job_and_of_the_same_attempts(
-    told: dict[str, Wire], senders: tuple[str, ...]
+    sent: dict[str, Wire], senders: tuple[str, ...]
 ) -> None:
-    ledger = folded(told, senders)
-    whole = folded(told, SENDERS)
+    ledger = folded(sent, senders)
+    whole = folded(sent, SENDERS)
 
     attempts = [(each.launch, each.attempt, each.cycle) for each in ledger.attempts]
     assert attempts == [(str(JOB), 0, 0), (str(JOB), 1, 0)]
@@ -106,6 +106,6 @@ def test_whoever_tells_of_it_is_telling_of_one_job_and_of_the_same_attempts(
         assert abs(ledger.e2e_us - whole.e2e_us) < 2 * 10**6
 
 
-def test_what_two_of_them_say_of_the_queue_is_the_same(told: dict[str, Wire]) -> None:
-    waits = {sender: folded(told, (sender,)).queue_wait_us for sender in ("accounting", "scripts")}
-    assert waits["accounting"] == waits["scripts"] == folded(told, SENDERS).queue_wait_us
+def test_what_two_of_them_say_of_the_queue_is_the_same(sent: dict[str, Wire]) -> None:
+    waits = {sender: folded(sent, (sender,)).queue_wait_us for sender in ("accounting", "scripts")}
+    assert waits["accounting"] == waits["scripts"] == folded(sent, SENDERS).queue_wait_us

@@ -101,12 +101,12 @@ def test_evidence_in_the_last_word_of_a_deleted_pod_is_kept(server: ApiServer) -
 
 
 def test_the_last_word_of_an_event_that_is_deleted_with_its_pod_is_kept(server: ApiServer) -> None:
-    said = k8s.cluster_event("Preempted", POD, 8, "Preempted by pod 12-ab on node n1")
+    preempted = k8s.cluster_event("Preempted", POD, 8, "Preempted by pod 12-ab on node n1")
     server.put(k8s.job("llm"), POD)
     watch = Watch(server)
     watch.events()
-    server.put(said)
-    server.delete(said)
+    server.put(preempted)
+    server.delete(preempted)
     eventually(lambda: watch.feed.cluster.versions()[LLM] > 2)
     server.delete(k8s.pod("llm-a", JOB, 1, scheduled=2, container=k8s.over(3, 9, 143), deleted=8))
     eventually(lambda: ("attempt_ended", "preempted") in watch.events())

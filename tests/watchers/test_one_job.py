@@ -19,7 +19,7 @@ from tests.builders.servers.application import Service
 SLURM, KUBERNETES, TRAINER = SENDERS = ("slurm", "kubernetes", "trainer")
 REPEATED = 40  #: seconds of steps that each process takes anew after the checkpoint
 LAST_WORD = 10  #: so long before the end of its first life the trainer is heard last
-Said = dict[str, Wire]
+Sent = dict[str, Wire]
 Senders = tuple[str, ...]
 SUBSETS = [some for count in (1, 2, 3) for some in combinations(SENDERS, count)]
 
@@ -35,7 +35,7 @@ def lives(request: pytest.FixtureRequest) -> Sequence[Life]:
 
 
 @pytest.fixture
-def said(lives: Sequence[Life], tmp_path: Path) -> Said:
+def sent(lives: Sequence[Life], tmp_path: Path) -> Sent:
     """What each of them says once all is over."""
     return {
         SLURM: one_job.by_slurm(tmp_path, lives),
@@ -138,9 +138,9 @@ def expected_attempts(
 
 @pytest.mark.parametrize("senders", SUBSETS, ids="+".join)
 def test_whoever_tells_of_it_and_in_whatever_order_it_is_one_job(
-    stories: Stories, said: Said, lives: Sequence[Life], senders: Senders
+    stories: Stories, sent: Sent, lives: Sequence[Life], senders: Senders
 ) -> None:
-    answers = [stories.answer(*(said[each] for each in order)) for order in permutations(senders)]
+    answers = [stories.answer(*(sent[each] for each in order)) for order in permutations(senders)]
     answer = answers[0]
     assert answers == [answer] * len(answers)
 
@@ -152,19 +152,19 @@ def test_whoever_tells_of_it_and_in_whatever_order_it_is_one_job(
     assert answer["state"] == "finished"
 
 
-def test_what_they_say_may_come_event_by_event_in_any_order(stories: Stories, said: Said) -> None:
-    check_interleavings(stories, said, range(3))
+def test_what_they_say_may_come_event_by_event_in_any_order(stories: Stories, sent: Sent) -> None:
+    check_interleavings(stories, sent, range(3))
 
 
 @pytest.mark.long
-def test_what_they_say_may_come_in_a_hundred_orders(stories: Stories, said: Said) -> None:
-    check_interleavings(stories, said, range(100))
+def test_what_they_say_may_come_in_a_hundred_orders(stories: Stories, sent: Sent) -> None:
+    check_interleavings(stories, sent, range(100))
 
 
-def check_interleavings(stories: Stories, said: Said, seeds: range) -> None:
+def check_interleavings(stories: Stories, sent: Sent, seeds: range) -> None:
     """Shuffle all events, of each sender's copies too, and fold them in between."""
-    whole = stories.answer(*said.values())
-    events = [event for sender in SENDERS for event in said[sender]]
+    whole = stories.answer(*sent.values())
+    events = [event for sender in SENDERS for event in sent[sender]]
     for seed in seeds:
         chance = Random(seed)
         shuffled = chance.sample(events + events[::7], len(events) + len(events[::7]))
@@ -175,16 +175,16 @@ def check_interleavings(stories: Stories, said: Said, seeds: range) -> None:
 
 @pytest.mark.parametrize("senders", SUBSETS, ids="+".join)
 def test_who_watches_while_it_goes_on_tells_the_same_as_who_looks_afterwards(
-    stories: Stories, said: Said, lives: Sequence[Life], tmp_path: Path, senders: Senders
+    stories: Stories, sent: Sent, lives: Sequence[Life], tmp_path: Path, senders: Senders
 ) -> None:
     watched = {
         SLURM: one_job.watched_in_slurm(tmp_path, lives),
         KUBERNETES: one_job.watched_in_kubernetes(lives),
-        TRAINER: said[TRAINER],
+        TRAINER: sent[TRAINER],
     }
     events = sorted((e for each in senders for e in watched[each]), key=lambda e: e["at"])
     live = stories.answer(events)
-    afterwards = stories.answer(*(said[each] for each in senders))
+    afterwards = stories.answer(*(sent[each] for each in senders))
     for attempt in (*live["attempts"], *afterwards["attempts"]):
         del attempt["last_heard_at"]  # Slurm's signs of life know no restarts inside
     assert live == afterwards

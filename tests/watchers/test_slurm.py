@@ -12,7 +12,7 @@ from ett_service.importers.slurm.sacct import read
 from ett_service.watchers.slurm import Slurm
 from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Unavailable
-from tests.builders.sacct import row, said, written
+from tests.builders.sacct import row, titles, written
 from tests.builders.servers.accounting import Accounting, accounting
 
 NOON_S = 1_772_366_400
@@ -68,7 +68,7 @@ def test_an_attempt_keeps_its_number_when_its_first_record_leaves_the_window(
     slurm.holds(PREEMPTED, AGAIN)
     source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
     assert attempts(everything(source)) == [("llm", 0, "12:00"), ("llm", 1, "12:40")]
-    assert any("--jobs 8041" in asked for asked in slurm.asked)
+    assert any("--jobs 8041" in call for call in slurm.calls)
 
 
 def test_restarts_that_slurm_counts_need_no_second_question(
@@ -78,7 +78,7 @@ def test_restarts_that_slurm_counts_need_no_second_question(
     slurm.holds(PREEMPTED | {"Restarts": "0"}, AGAIN | {"Restarts": "1"})
     source = Slurm(Naming(), os.environ, since_s=600, now=Clock(NOON_S + 7200))
     assert attempts(everything(source)) == [("llm", 1, "12:40")]
-    assert not any("--jobs" in asked for asked in slurm.asked)
+    assert not any("--jobs" in call for call in slurm.calls)
 
 
 def test_a_job_that_runs_is_alive_every_five_minutes(slurm: Accounting) -> None:
@@ -93,7 +93,7 @@ def test_a_job_that_runs_is_alive_every_five_minutes(slurm: Accounting) -> None:
     assert marks[1] != marks[2]
     assert marks[2] == marks[3]
     (run,) = everything(source)
-    assert said(run.events)[-1] == ("heartbeat", "12:05:00")
+    assert titles(run.events)[-1] == ("heartbeat", "12:05:00")
 
 
 def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
@@ -102,7 +102,7 @@ def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
     slurm.holds(RUNNING)
     (tmp_path / "squeue").write_text("#!/bin/sh\necho 77\n")
     (run,) = everything(Slurm(Naming(), os.environ, now=Clock()))
-    assert said(run.events)[-1][0] == "attempt_started"
+    assert titles(run.events)[-1][0] == "attempt_started"
 
 
 def test_without_squeue_nothing_is_alive_and_that_is_said_once(
@@ -114,7 +114,7 @@ def test_without_squeue_nothing_is_alive_and_that_is_said_once(
     source = Slurm(Naming(), os.environ, now=Clock(), say=lines.append)
     everything(source)
     (run,) = everything(source)
-    assert said(run.events)[-1][0] == "attempt_started"
+    assert titles(run.events)[-1][0] == "attempt_started"
     assert lines == ["squeue failed: no controller; until it does no job is told to be alive"]
 
 
@@ -125,11 +125,11 @@ def test_what_is_cancelled_in_the_queue_ends_a_job_of_which_nothing_else_goes_on
     slurm.holds(dropped)
     source = Slurm(Naming(), os.environ, now=Clock())
     (run,) = everything(source)
-    assert said(run.events)[-1] == ("job_ended cancelled", "13:00:00")
+    assert titles(run.events)[-1] == ("job_ended cancelled", "13:00:00")
     slurm.holds(dropped, {"JobID": "9", **RUNNING})
     source.look()
     (run,) = source.runs([("alpha", "8041")])
-    assert said(run.events)[-1] == ("phase_ended queued", "13:00:00")
+    assert titles(run.events)[-1] == ("phase_ended queued", "13:00:00")
 
 
 def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accounting) -> None:
@@ -141,7 +141,7 @@ def test_the_window_follows_the_looks_and_is_whole_once_an_hour(slurm: Accountin
         look = source.look()
         look.note_sent()
         wholes.append(look.is_whole)
-    begins = [each.rpartition(" ")[2][8:] for each in slurm.asked if "--starttime" in each]
+    begins = [each.rpartition(" ")[2][8:] for each in slurm.calls if "--starttime" in each]
     assert wholes == [True, False, False, True, False]
     assert begins == [
         "28T12:00:00", "01T11:50:00", "01T11:51:00", "28T13:00:00", "01T12:50:00",
@@ -155,7 +155,7 @@ def test_what_was_not_sent_stays_in_the_window(slurm: Accounting) -> None:
     for minutes in (20, 40):
         clock.at_s = NOON_S + 3600 + 60 * minutes
         source.look()
-    begins = [each.rpartition(" ")[2] for each in slurm.asked if "--starttime" in each]
+    begins = [each.rpartition(" ")[2] for each in slurm.calls if "--starttime" in each]
     assert begins[1:] == ["2026-03-01T12:50:00"] * 2
 
 
@@ -197,7 +197,7 @@ def test_it_asks_for_utc_of_the_clusters(slurm: Accounting, tmp_path: Path) -> N
     )
     everything(Slurm(Naming(), os.environ, clusters="alpha,beta", now=Clock()))
     assert all(
-        "--clusters=alpha,beta" in asked for asked in slurm.asked if "--helpformat" not in asked
+        "--clusters=alpha,beta" in call for call in slurm.calls if "--helpformat" not in call
     )
 
 
@@ -236,10 +236,10 @@ def test_the_job_that_got_the_place_is_named_by_the_controllers_log(
 
 def test_a_log_that_cannot_be_read_is_said_once(slurm: Accounting, tmp_path: Path) -> None:
     slurm.holds({})
-    said: list[str] = []
+    lines: list[str] = []
     log = ControllerLog(tmp_path / "none.log")
-    source = Slurm(Naming(), os.environ, log=log, say=said.append, now=Clock())
+    source = Slurm(Naming(), os.environ, log=log, say=lines.append, now=Clock())
     source.look()
     source.look()
-    assert len(said) == 1
-    assert said[0].startswith(f"{tmp_path / 'none.log'}: No such file or directory; until it can")
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{tmp_path / 'none.log'}: No such file or directory; until it can")

@@ -9,8 +9,8 @@ from ett_service.watchers.slurm_log import ControllerLog
 
 
 def line(number: int) -> str:
-    said = f"preempted JobId={number} has been requeued to reclaim resources for JobId=9"
-    return f"[2026-03-01T12:00:00.500] {said}\n"
+    text = f"preempted JobId={number} has been requeued to reclaim resources for JobId=9"
+    return f"[2026-03-01T12:00:00.500] {text}\n"
 
 
 @pytest.fixture

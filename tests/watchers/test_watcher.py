@@ -56,8 +56,8 @@ class Post:
 
 
 def watching(jobs: Jobs) -> tuple[Watcher, Post, list[str]]:
-    post, said = Post(), list[str]()
-    return Watcher(jobs, post, said.append, every_s=30), post, said
+    post, warnings = Post(), list[str]()
+    return Watcher(jobs, post, warnings.append, every_s=30), post, warnings
 
 
 def test_only_what_has_changed_is_sent_again() -> None:
@@ -99,7 +99,7 @@ def test_what_could_not_be_sent_is_sent_later() -> None:
 
 def test_trouble_is_said_once_and_so_is_its_end() -> None:
     jobs = Jobs(marks={"a": 1})
-    watcher, _, said = watching(jobs)
+    watcher, _, warnings = watching(jobs)
     watcher.try_to_poll()
     jobs.trouble = "sacct failed"
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_trouble_is_said_once_and_so_is_its_end() -> None:
     jobs.trouble = ""
     watcher.try_to_poll()
     watcher.try_to_poll()
-    assert [line.split(" in ")[0] for line in said] == [
+    assert [line.split(" in ")[0] for line in warnings] == [
         "watching jobs: 1 jobs, 1 new or changed, 1 events sent",
         "sacct failed; nothing is lost, it is tried again",
         "watching jobs: 1 jobs, 0 new or changed, 0 events sent",

@@ -72,7 +72,7 @@ def test_jobs_of_a_killed_worker_are_folded_once_by_the_others(
     with store.reading() as conn:
         assert set(conn.scalars(select(job_ledger.c.event_count))) == {5}
         assert sum(conn.scalars(select(contribution.c.attempts))) == 2 * n_jobs
-    assert [found for job in verify(store) for found in job.differences] == []
-    assert [found for day in verify_rollups(store) for found in day.differences] == []
+    assert [difference for job in verify(store) for difference in job.differences] == []
+    assert [difference for day in verify_rollups(store) for difference in day.differences] == []
     rows = [row for (grain, *_), row in stored_rollups(store).items() if grain == "daily"]
     assert sum(row.get("attempts", 0) for row in rows) == 2 * n_jobs

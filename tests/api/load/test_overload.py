@@ -212,11 +212,11 @@ def test_what_nobody_waits_for_any_more_is_not_written(server: Server) -> None:
 
 
 def test_who_never_takes_an_answer_is_closed(server: Server) -> None:
-    asked = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 8
+    pipelined = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 8
     before = forget_peak(server.pid)
     with ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(opened(server, asked))
+            stack.enter_context(opened(server, pipelined))
         wait_for(lambda: refusals(server, "answer_slow") >= 20)
     assert peak_mib(server.pid) - before < 3 * _KEPT_MIB
 

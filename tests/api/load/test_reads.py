@@ -101,11 +101,11 @@ def test_many_large_reads_of_one_project_stall_no_other(
         return statuses
 
     with ThreadPoolExecutor(readers) as threads:
-        asked = [threads.submit(ask) for _ in range(readers)]
+        reads = [threads.submit(ask) for _ in range(readers)]
         time.sleep(0.3)
         beside = _median_of_posts(other, 20)
         ended.set()
-        statuses = {status for each in asked for status in each.result()}
+        statuses = {status for each in reads for status in each.result()}
 
     assert {200, 429} <= statuses <= {200, 429, 503}
     assert beside < 25 * alone, f"{beside:.3f} s beside, {alone:.3f} s alone"
@@ -117,7 +117,7 @@ def test_a_read_ends_when_its_client_has_gone(server: Server) -> None:
         assert _status(server, SERIES) == 200
 
     def leave() -> None:
-        with _asking(server, SERIES):
+        with _sending(server, SERIES):
             time.sleep(0.01)
 
     _cost(server, read_whole)  # until its statements are compiled and the sums are merged
@@ -149,7 +149,7 @@ async def _send_all(send: Send, body: bytes) -> None:
 def test_a_server_with_many_reads_ends_when_asked(server: Server) -> None:
     with ExitStack() as clients:
         for _ in range(6):
-            clients.enter_context(_asking(server, SERIES))
+            clients.enter_context(_sending(server, SERIES))
         time.sleep(0.05)
         began = time.perf_counter()
         server.stop()
@@ -157,7 +157,7 @@ def test_a_server_with_many_reads_ends_when_asked(server: Server) -> None:
 
 
 @contextmanager
-def _asking(server: Server, path: str) -> Iterator[socket.socket]:
+def _sending(server: Server, path: str) -> Iterator[socket.socket]:
     """Ask, and read nothing."""
     host, port = urlsplit(server.url).netloc.split(":")
     with socket.create_connection((host, int(port))) as client:

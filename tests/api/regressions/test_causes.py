@@ -26,9 +26,9 @@ def project_id(service: Service) -> int:
     return new_id
 
 
-def fires(service: Service, project_id: int, *found: Any, attribution: Attribution) -> None:
+def fires(service: Service, project_id: int, *findings: Any, attribution: Attribution) -> None:
     for day in (1, 0):
-        searched(service.store, project_id, NOON - day * DAY_US, *found, attribution=attribution)
+        searched(service.store, project_id, NOON - day * DAY_US, *findings, attribution=attribution)
 
 
 def causes(service: Service, **query: Any) -> Any:
@@ -37,15 +37,15 @@ def causes(service: Service, **query: Any) -> Any:
 
 @ON_ONE_ENGINE
 def test_a_release_is_one_cause_in_all_cohorts(service: Service, project_id: int) -> None:
-    found = [finding(gpu_hours=100.0), finding(cohort=OTHER, gpu_hours=232.0)]
-    fires(service, project_id, *found, attribution=ATTRIBUTION)
+    findings = [finding(gpu_hours=100.0), finding(cohort=OTHER, gpu_hours=232.0)]
+    fires(service, project_id, *findings, attribution=ATTRIBUTION)
 
     answer = causes(service)
     (cause,) = answer["causes"]
     assert (cause["dimension"], cause["value"]) == ("image", "trainer:2.14")
     assert (cause["phase"], cause["stage"]) == ("pt2_compile", None)
     assert cause["cohorts"] == [dict(OTHER), dict(COHORT)]
-    assert len(cause["findings"]) == len(found)
+    assert len(cause["findings"]) == len(findings)
     assert cause["cost"] == answer["total"]
     assert cause["cost"]["gpu_hours_per_week"] == pytest.approx(332.0)
     assert cause["cost"]["cost_per_week"] == pytest.approx(2 * 742.0)
@@ -94,8 +94,8 @@ def test_without_regressions_there_is_no_cause_and_no_cost(service: Service) -> 
 
 def test_what_was_merged_is_listed_on_request(service: Service, project_id: int) -> None:
     days = [[finding(STAGE)], [finding(STAGE)], [finding()], [finding()]]
-    for number, found in enumerate(days):
-        searched(service.store, project_id, NOON - (4 - number) * DAY_US, *found)
+    for number, findings in enumerate(days):
+        searched(service.store, project_id, NOON - (4 - number) * DAY_US, *findings)
 
     (phase,) = service.get("/v1/regressions")["regressions"]
     rows = service.get("/v1/regressions", merged="true")["regressions"]

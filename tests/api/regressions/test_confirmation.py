@@ -42,10 +42,10 @@ def regression_id(service: Service, project_id: int) -> str:
     ):
         service.ingest(_job(name, 900, seconds, version))
     service.ingest([wire_event("job", 900, job="idle", cluster="a", model="llm-70b")])
-    return fires(service, project_id, found())
+    return fires(service, project_id, dated_finding())
 
 
-def found(subject: Subject | None = None) -> Finding:
+def dated_finding(subject: Subject | None = None) -> Finding:
     made = finding() if subject is None else finding(subject)
     before = replace(made.before, from_us=NOON - 24 * HOUR, to_us=ONSET)
     after = replace(made.after, from_us=ONSET, to_us=NOON + 13 * HOUR)
@@ -109,7 +109,7 @@ def test_jobs_without_its_series_settle_nothing(service: Service, regression_id:
 
 @ON_ONE_ENGINE
 def test_what_is_no_duration_cannot_be_settled_so(service: Service, project_id: int) -> None:
-    regression_id = fires(service, project_id, found(Subject(Metric.ETT_RATIO)))
+    regression_id = fires(service, project_id, dated_finding(Subject(Metric.ETT_RATIO)))
     assert service.get(f"/v1/regressions/{regression_id}/experiment", 409)["detail"]
     confirm(service, regression_id, "a", "b", 409)
 

@@ -28,10 +28,10 @@ def test_a_ramp_is_harder_to_see_than_the_change_that_it_comes_to() -> None:
 
 
 def test_fewer_hits_show_whether_or_not_their_state_is_known() -> None:
-    known, unknown = (
+    with_states, without_states = (
         chance(simulate(4, Scenario(ScenarioKind.HITS, 12, shape=SHAPES[name])))
         for name in ("known", "bimodal")
     )
 
-    assert 0.01 < known < 1
-    assert known == pytest.approx(unknown, abs=0.1)
+    assert 0.01 < with_states < 1
+    assert with_states == pytest.approx(without_states, abs=0.1)

@@ -13,7 +13,7 @@ from ett_service.core.regressions.finding import Series
 SEED = 6
 
 
-def _found_trial(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
+def _trial_with_alert(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
     """Return a trial in which exactly the planted change was found."""
     truth = planned_truth(SEED, scenario)
     right = DetectorAlert(day, Series(truth.phases[0], truth.cohorts[0]), onset=CHANGED_ON)
@@ -24,19 +24,19 @@ def _found_trial(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
 def test_the_planted_value_is_named_first(cause: str) -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 2.5, cause=cause)
     expected = NamedCause(cause, (cause, str(CAUSES[cause])), right=True)
-    assert name_cause(_found_trial(scenario), scenario, "ours") == expected
+    assert name_cause(_trial_with_alert(scenario), scenario, "ours") == expected
 
 
 def test_nothing_is_named_where_nothing_explains_it() -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 1.6, cause=NO_CAUSE)
-    assert name_cause(_found_trial(scenario), scenario, "ours") == NamedCause(
+    assert name_cause(_trial_with_alert(scenario), scenario, "ours") == NamedCause(
         NO_CAUSE, None, right=True
     )
 
 
 def test_nothing_is_named_for_what_was_not_found_in_time() -> None:
     scenario = Scenario(ScenarioKind.CELL, 60, 2.5, cause="image")
-    late = _found_trial(scenario, day=CHANGED_ON + 14)
+    late = _trial_with_alert(scenario, day=CHANGED_ON + 14)
     assert name_cause(late, scenario, "ours") is None
     assert name_cause(late, scenario, "another") is None
 

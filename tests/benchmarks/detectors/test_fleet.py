@@ -281,9 +281,9 @@ def test_steps_are_timed_where_asked_and_slower_ones_change_nothing_else(
     plain: SimulatedFleet,
 ) -> None:
     assert parameters.STEPS not in plain.durations
-    asked = simulate(SEED, Scenario(attempts_per_day=MANY, times_steps=True))
+    timed = simulate(SEED, Scenario(attempts_per_day=MANY, times_steps=True))
     slower = _with(ScenarioKind.STEPS, 1.1)
-    usual, slow = (fleet.sample(DAYS - 1).durations for fleet in (asked, slower))
+    usual, slow = (fleet.sample(DAYS - 1).durations for fleet in (timed, slower))
     assert slow.keys() == usual.keys()
     steps, slow_steps = usual[parameters.STEPS], slow[parameters.STEPS]
     for subject, rows in usual.items():

@@ -29,9 +29,9 @@ def binaries() -> Path | None:
 
     ``ETT_TEST_POSTGRESQL`` asks for a version, such as 16.
     """
-    found = by_version()
+    folders = by_version()
     wanted = os.environ.get("ETT_TEST_POSTGRESQL")
-    return found.get(wanted) if wanted else next(iter(found.values()), None)
+    return folders.get(wanted) if wanted else next(iter(folders.values()), None)
 
 
 def by_version() -> dict[str, Path]:

@@ -21,7 +21,7 @@ options = dict(each.lstrip("-").partition("=")[::2] for each in sys.argv[1:])
 after = dict(zip(sys.argv[1:], sys.argv[2:]))
 if said["trouble"]:
     sys.exit(said["trouble"])
-print(*sys.argv[1:], file=open({{place!r}} + ".asked", "a"))
+print(*sys.argv[1:], file=open({{place!r}} + ".calls", "a"))
 if {{name!r}} == "squeue":
     print(*(job["JobIDRaw"] for job in said["jobs"] if job["State"] == "RUNNING"), sep="\\n")
 elif "helpformat" in options:
@@ -46,14 +46,14 @@ class Accounting:
     def holds(self, *jobs: Mapping[str, str], trouble: str = "") -> None:
         """Let them print these jobs from now on, or fail with a message."""
         rows = [fields(**job) for job in jobs]
-        said = {"jobs": rows, "columns": self.columns, "trouble": trouble}
-        self.place.write_text(json.dumps(said))
+        printed = {"jobs": rows, "columns": self.columns, "trouble": trouble}
+        self.place.write_text(json.dumps(printed))
 
     @property
-    def asked(self) -> list[str]:
+    def calls(self) -> list[str]:
         """The arguments of each call that was answered."""
-        asked = Path(f"{self.place}.asked")
-        return asked.read_text().splitlines() if asked.exists() else []
+        log = Path(f"{self.place}.calls")
+        return log.read_text().splitlines() if log.exists() else []
 
 
 def accounting(folder: Path, monkeypatch: pytest.MonkeyPatch, *more_columns: str) -> Accounting:

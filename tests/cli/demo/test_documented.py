@@ -84,7 +84,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[st
     process.stop()
 
 
-def _asked(environment: Mapping[str, str]) -> Iterator[list[str]]:
+def _reading_commands(environment: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the documented commands that only read, about jobs and releases that are there."""
 
     def printed(*words: str) -> list[dict[str, Any]]:
@@ -113,9 +113,9 @@ def _asked(environment: Mapping[str, str]) -> Iterator[list[str]]:
 def test_the_commands_of_the_documentation_find_something(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    asked = list(_asked(environment))
-    assert len(asked) > 20
-    for words in asked:
+    commands = list(_reading_commands(environment))
+    assert len(commands) > 20
+    for words in commands:
         done = processes.run(*words, folder=tmp_path, environment=environment)
         assert done.returncode == 0, f"{words}: {done.stderr}"
         assert not _NOTHING.search(done.stdout), f"{words}: {done.stdout}"
@@ -133,7 +133,11 @@ def test_tables_fit_the_terminal_and_break_no_name(
     findings = json.loads(
         processes.run("regressions", "list", "--json", environment=environment).stdout
     )
-    for words in [["jobs", "--limit", "20"], ["regressions", "list"], *_asked(environment)]:
+    for words in [
+        ["jobs", "--limit", "20"],
+        ["regressions", "list"],
+        *_reading_commands(environment),
+    ]:
         for columns in WIDTHS:
             text = terminal.shown([ETT, *words], columns, {**environment, "NO_COLOR": "1"})
             text = re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -11,13 +11,13 @@ pytestmark = pytest.mark.usefixtures("in_environment")
 
 
 DAY = ["--from", "2026-03-01T00:00:00Z", "--to", "2026-03-02T00:00:00Z"]
-ONE = ["--where", "model:llm", *DAY]
+OF_LLM = ["--where", "model:llm", *DAY]
 
 
 def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["fleet", *ONE]) == 0
+    assert main(["fleet", *OF_LLM]) == 0
     printed = capsys.readouterr().out
     # 8 accelerators for 560 s, in 30 s of which the job waited for them between its attempts.
     assert printed.startswith("ETT 50.0% of 1.2 weighted hours, 2026-03-01 00:00:00 to ")
@@ -38,13 +38,13 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
 
 
 def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fleet", "--by", "model", *ONE]) == 0
+    assert main(["fleet", "--by", "model", *OF_LLM]) == 0
     (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("llm")]
     assert row.split()[-1] == "-"
 
 
 def test_groups_have_a_row_each_and_a_total(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fleet", "--by", "team,model", *ONE]) == 0
+    assert main(["fleet", "--by", "team,model", *OF_LLM]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[3].split()[:5] == ["team", "model", "jobs", "ETT%", "slowed"]
     assert lines[4].split()[:5] == ["pretraining", "llm", "1", "50.0%", "-"]
@@ -75,10 +75,10 @@ def test_the_fleet_over_time_has_a_row_a_step(capsys: pytest.CaptureFixture[str]
 
 
 def test_csv_and_json_are_the_answers_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fleet", "--by", "team", "--csv", *ONE]) == 0
+    assert main(["fleet", "--by", "team", "--csv", *OF_LLM]) == 0
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert row["group.team"] == "pretraining"
-    assert main(["fleet", "--by", "team", "--json", *ONE]) == 0
+    assert main(["fleet", "--by", "team", "--json", *OF_LLM]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
 

@@ -51,37 +51,37 @@ def test_every_answer_carries_what_it_rests_on(served: Server, name: str) -> Non
 def test_where_says_what_the_summary_says(served: Server) -> None:
     summary = served.get(f"/v1/fleet/summary?from={BEGIN}&to={END}&where=team:pretraining")["total"]
 
-    told = questions.where_did_the_gpu_hours_go(
+    answer = questions.where_did_the_gpu_hours_go(
         asking_of(served), HOUR, ["team"], ["team:pretraining"]
     )
 
-    answer = told["answer"]
+    answer = answer["answer"]
     assert answer["ett_ratio"] == summary["ett_ratio"]
     assert sum(answer["gpu_hours_by_category"].values()) == pytest.approx(answer["gpu_hours"])
     assert answer["gpu_hours"] == pytest.approx(summary["gpu_seconds"] / 3600)
     waited = sum(answer["accelerator_hours_waited_by_owner"].values())
     assert waited == pytest.approx(sum(summary["weighted_owners"].values()) / 3600)
     assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
-    assert told["basis"]["n"]["jobs"] == summary["jobs"]
+    assert answer["basis"]["n"]["jobs"] == summary["jobs"]
 
 
 def test_why_can_be_asked_by_owner(served: Server) -> None:
-    told = questions.why_did_it_change(asking_of(served), HOUR, DAY_BEFORE, [], [], owners=True)
+    answer = questions.why_did_it_change(asking_of(served), HOUR, DAY_BEFORE, [], [], owners=True)
 
-    assert told["basis"]["window"]["base"]["to"] == "2026-02-28T09:00:00.000000Z"
-    assert not told["answer"]["comparable"]
-    assert "split=owner" in told["basis"]["link"]
+    assert answer["basis"]["window"]["base"]["to"] == "2026-02-28T09:00:00.000000Z"
+    assert not answer["answer"]["comparable"]
+    assert "split=owner" in answer["basis"]["link"]
 
 
 def test_a_job_is_told_with_its_attempts_and_the_evidence(served: Server) -> None:
-    told = questions.what_happened_to_the_job(asking_of(served), "llm-7b", None)
+    answer = questions.what_happened_to_the_job(asking_of(served), "llm-7b", None)
 
-    first, second = told["answer"]["attempts"]
+    first, second = answer["answer"]["attempts"]
     assert (first["outcome"], second["outcome"]) == ("failed", "completed")
     assert "137" in first["evidence"]["text"] or "9" in first["evidence"]["text"]
-    [recovery] = told["answer"]["longest_recoveries"]
+    [recovery] = answer["answer"]["longest_recoveries"]
     assert sum(recovery["owners"].values()) == recovery["seconds"] == 90.0
-    assert told["basis"]["n"] == {"attempts": 2, "recoveries": 1}
+    assert answer["basis"]["n"] == {"attempts": 2, "recoveries": 1}
 
 
 def test_what_events_say_is_passed_on_as_bounded_data(served: Server) -> None:
@@ -103,9 +103,9 @@ def test_what_events_say_is_passed_on_as_bounded_data(served: Server) -> None:
     )  # fmt: skip
     wait_for(lambda: served.knows(job))
 
-    told = questions.what_happened_to_the_job(asking_of(served), job, None)
+    answer = questions.what_happened_to_the_job(asking_of(served), job, None)
 
-    for text in _texts(told["answer"]):
+    for text in _texts(answer["answer"]):
         assert len(text) <= MOST_CHARACTERS
         assert text.isprintable()
 

@@ -57,8 +57,8 @@ def over_http(server: Server) -> Iterator[str]:
 
 def _listens(port: int, process: "subprocess.Popen[bytes]") -> bool:
     assert process.poll() is None
-    with socket.socket() as asked:
-        return asked.connect_ex(("127.0.0.1", port)) == 0
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def with_client(where: Any, act: Callable[[Any], Awaitable[T]]) -> T:
@@ -80,10 +80,10 @@ async def _every_tool(client: Any) -> None:
     for name, arguments in CALLS.items():
         answer = await client.call_tool(name, arguments)
         assert not answer.is_error, (name, answer.content)
-        told = answer.structured_content
-        assert set(told["basis"]) == {"window", "weight", "n", "formula_version", "link"}
+        content = answer.structured_content
+        assert set(content["basis"]) == {"window", "weight", "n", "formula_version", "link"}
         if name == "where_did_the_gpu_hours_go":
-            assert told["answer"]["ett_ratio"] == pytest.approx(0.5, abs=0.01)
+            assert content["answer"]["ett_ratio"] == pytest.approx(0.5, abs=0.01)
 
 
 async def _refusals(client: Any, key: str) -> None:
@@ -117,7 +117,7 @@ def test_every_tool_answers_over_http_and_no_page_of_another_site_can_ask(
 ) -> None:
     with over_http(served) as url:
         with_client(url, _every_tool)
-        asked = {"Content-Type": "application/json", "Accept": "application/json"}
+        json_headers = {"Content-Type": "application/json", "Accept": "application/json"}
         for foreign in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
-            refused = request("POST", url, None, b"{}", {**asked, **foreign}, timeout=30)
+            refused = request("POST", url, None, b"{}", {**json_headers, **foreign}, timeout=30)
             assert refused.status in {403, 421}

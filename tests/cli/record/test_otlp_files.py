@@ -57,14 +57,14 @@ def test_every_way_in_which_the_collector_writes_is_the_same(tmp_path: Path) -> 
         "zstd.pb": framed(zstandard.compress(body)),
         "zstd-json.pb": framed(zstandard.compress(json_body(JOB, SPANS))),
     }
-    told = []
+    sent = []
     for name, content in ways.items():
         (path := tmp_path / name).write_bytes(content)
         assert recognised([path]) == "otlp", name
-        told.append(imported(path)[0])
-    assert all(events == told[0] for events in told)
+        sent.append(imported(path)[0])
+    assert all(events == sent[0] for events in sent)
     (split := tmp_path / "split.pb").write_bytes(framed(*halves))
-    assert ledgers_of(imported(split)[0]) == ledgers_of(told[0])
+    assert ledgers_of(imported(split)[0]) == ledgers_of(sent[0])
 
 
 def test_a_span_that_is_read_while_open_is_ended_by_its_whole(tmp_path: Path) -> None:

@@ -126,10 +126,10 @@ def broken_recorder(draw: random.Random) -> None:
     lines, recorder.lines = recorder.lines, Broken()
     state, arguments = _Bland(7), _Bland("no")
     trainer: Any = sys.modules["ett_service.client.frameworks.huggingface"]
-    one = trainer.EttTrainerCallback()
+    callback = trainer.EttTrainerCallback()
     try:
         for name in ("on_train_begin", "on_step_begin", "on_step_end", "on_train_end"):
-            getattr(one, name)(arguments, state, None)
+            getattr(callback, name)(arguments, state, None)
         recorder.write_steps()
         adapter.Framework("of faults").enter_loop_with_batch()
     finally:
@@ -175,10 +175,18 @@ def ray_worker(draw: random.Random) -> None:
 def log_record(draw: random.Random) -> None:
     """Hand torchtitan's handler records of another shape."""
     spans = torchtitan.Spans()
-    known = ("step", "optim", "checkpoint_save", "fwd_bwd", "eval", "fetching_batch", "build_model")
+    phases = (
+        "step",
+        "optim",
+        "checkpoint_save",
+        "fwd_bwd",
+        "eval",
+        "fetching_batch",
+        "build_model",
+    )
     for edge in ("start", "end"):
         record = logging.makeLogRecord({"step": draw.choice((None, "x", Broken(), -1, 2**80))})
-        record.log_type_name = draw.choice((no_name(draw), f"{draw.choice(known)}_{edge}"))
+        record.log_type_name = draw.choice((no_name(draw), f"{draw.choice(phases)}_{edge}"))
         spans.handle(record)
 
 

@@ -63,8 +63,8 @@ def main(number: int, seed: int) -> None:
         if (complaint := inject(fault, draw)) is not None:
             wrong[f"{fault.name} {complaint}"] += 1
     chatter = [line for line, times in heard.lines.items() if times > 1]
-    found = {"injected": injected, "wrong": wrong, "chatter": chatter, "log": list(heard.lines)}
-    print(json.dumps(found))  # noqa: T201 -- for who reads it
+    findings = {"injected": injected, "wrong": wrong, "chatter": chatter, "log": list(heard.lines)}
+    print(json.dumps(findings))  # noqa: T201 -- for who reads it
 
 
 main(int(sys.argv[1]), int(sys.argv[2]))

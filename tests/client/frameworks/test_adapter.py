@@ -87,8 +87,8 @@ def test_the_first_of_two_callbacks_waits_for_the_first_batch(tmp_path: Path) ->
         assert [framework.await_first_batch(), framework.await_first_batch()] == [True, False]
         framework.enter_loop_with_batch()
         framework.enter_loop_with_batch()
-        told = story(here.events)
-    assert told == ["+get_first_batch_data", "-get_first_batch_data", "+train_loop"]
+        events = story(here.events)
+    assert events == ["+get_first_batch_data", "-get_first_batch_data", "+train_loop"]
 
 
 TRAINER = Framework("lightning")
@@ -162,8 +162,8 @@ def test_a_wait_that_a_hook_began_is_handed_over(tmp_path: Path) -> None:
         for source in ("auto", "lightning", None):
             end_first_batch(source)
         edges = here.events_of("phase_started", "phase_ended")
-    told = [event.get("attributes", {}).get("source") for event in edges]
-    assert told == ["auto", "auto", "lightning", "lightning", None, None]
+    sources = [event.get("attributes", {}).get("source") for event in edges]
+    assert sources == ["auto", "auto", "lightning", "lightning", None, None]
 
 
 def test_stages_of_every_layer_name_their_source(tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_stages_of_every_layer_name_their_source(tmp_path: Path) -> None:
         for source in ("auto", "lightning", None):
             _stage(source)
         edges = here.events_of("phase_started", "phase_ended")
-    told = [event.get("attributes", {}).get("source") for event in edges]
-    assert told == ["auto", "auto", "lightning", "lightning", None, None]
+    sources = [event.get("attributes", {}).get("source") for event in edges]
+    assert sources == ["auto", "auto", "lightning", "lightning", None, None]
 
 
 def test_a_loop_of_the_script_is_not_left_by_a_framework_inside_it(tmp_path: Path) -> None:

@@ -63,8 +63,8 @@ def test_nothing_but_the_break_on_purpose_ends_a_run(trained: Trained) -> None:
 
 
 def test_a_life_that_breaks_is_reported_up_to_its_end(trained: Trained) -> None:
-    told = story(trained.lives[0])
-    assert told == [
+    events = story(trained.lives[0])
+    assert events == [
         "attempt_started", "+launcher_init", "heartbeat",
         "+get_first_batch_data", "-get_first_batch_data", "-launcher_init",
         "+train_loop", "progress 1", "progress 4",
@@ -76,12 +76,12 @@ def test_a_life_that_breaks_is_reported_up_to_its_end(trained: Trained) -> None:
 
 
 def test_a_resume_goes_on_at_the_trainers_own_step(trained: Trained) -> None:
-    told = story(trained.lives[1])
-    assert told[3:11] == [
+    events = story(trained.lives[1])
+    assert events[3:11] == [
         "+checkpoint_restore", "-checkpoint_restore", "+checkpoint_restore", "-checkpoint_restore",
         "+get_first_batch_data", "checkpoint_restored 4", "-get_first_batch_data", "-launcher_init",
     ]  # fmt: skip
-    assert "progress 5" in told
+    assert "progress 5" in events
     assert trained.lives[1][-1]["outcome"] == "completed"
     steps = [event for event in trained.lives[1] if event["type"] == "progress"]
     assert [event["tokens"] == 32 * event["step"] for event in steps] == [True] * len(steps)

@@ -62,24 +62,24 @@ def test_the_entry_point_reports_a_trainer_up_to_its_break(
 def test_a_resume_in_the_middle_of_an_epoch_goes_on_at_the_trainers_own_step(
     trained: list[list[dict[str, Any]]],
 ) -> None:
-    told = story(trained[1])
-    assert told[3:11] == [
+    events = story(trained[1])
+    assert events[3:11] == [
         "+checkpoint_restore", "-checkpoint_restore",
         "+get_first_batch_data", "checkpoint_restored 4", "-get_first_batch_data", "-launcher_init",
         "+train_loop", "progress 5",
     ]  # fmt: skip
-    assert "+evaluation" in told
+    assert "+evaluation" in events
 
 
 def test_two_callbacks_in_one_trainer_report_everything_once(
     trained: list[list[dict[str, Any]]],
 ) -> None:
     # The example names one, and the entry point adds another.
-    told = story(trained[1])
+    events = story(trained[1])
     once = ("checkpoint_restored 4", "+get_first_batch_data", "+train_loop", "-train_loop")
-    assert [told.count(word) for word in once] == [1, 1, 1, 1]
+    assert [events.count(word) for word in once] == [1, 1, 1, 1]
     # Lightning itself saves twice: the step's file, and the last one.
-    assert told.count("+checkpoint_blocking") == told.count("checkpoint_saved 8") == 2
+    assert events.count("+checkpoint_blocking") == events.count("checkpoint_saved 8") == 2
 
 
 def test_the_ledger_has_the_repeated_steps(trained: list[list[dict[str, Any]]]) -> None:

@@ -42,10 +42,10 @@ def test_each_worker_and_each_life_is_recorded_and_the_controller_tells_who_died
 
     assert {event["job"] for event in events} == {"tiny-ray"}
     assert len({event["launch"] for event in events}) == 1
-    told = [
+    edges = [
         (life[0].get("rank"), life[-1]["type"], life[-1].get("outcome")) for life in lives(events)
     ]
-    assert sorted(each for each in told if each[2] == "completed") == [
+    assert sorted(each for each in edges if each[2] == "completed") == [
         (0, "attempt_ended", "completed"), (1, "attempt_ended", "completed"),
     ]  # fmt: skip
     failures = [event for event in events if event.get("outcome") == "failed"]

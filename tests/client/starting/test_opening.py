@@ -136,10 +136,12 @@ def test_scheduling_reaches_from_the_submission_to_the_allocation_of_the_first_a
 ) -> None:
     now = int(time.time())
     submitted = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now - 300))
-    told = {"ETT_SUBMITTED_AT": submitted, "ETT_ALLOCATED_AT": str(now - 40)}
+    variables = {"ETT_SUBMITTED_AT": submitted, "ETT_ALLOCATED_AT": str(now - 40)}
     for attempt in ("0", "1"):
         spool = tmp_path / attempt
-        run_trainer("ett.init()", environment(spool, **told, ETT_LAUNCH="l", ETT_ATTEMPT=attempt))
+        run_trainer(
+            "ett.init()", environment(spool, **variables, ETT_LAUNCH="l", ETT_ATTEMPT=attempt)
+        )
     first, second = ([(e["phase"], e["start"]) for e in spans(tmp_path / n)] for n in "01")
     allocated = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime(now - 40))
     assert second == [("hardware_setup", allocated)]

@@ -22,11 +22,11 @@ def at(kind: type[Event], second: int, attempt: int = 0, **members: Any) -> Even
     return kind(id=name, at=second * S, attempt=attempt, **members)
 
 
-def told(*events: Event) -> list[RecordedEvent]:
+def recorded(*events: Event) -> list[RecordedEvent]:
     return [RecordedEvent(event, number) for number, event in enumerate(events)]
 
 
-JOB = told(
+JOB = recorded(
     at(AttemptStarted, 0),
     at(PhaseStarted, 0, phase=Phase.LAUNCHER_INIT),
     at(PhaseStarted, 100, phase=Phase.TRAIN_LOOP),
@@ -83,6 +83,6 @@ def test_all_events_of_a_record_are_left_out_together() -> None:
 def test_a_long_log_is_tried_in_part_and_says_so() -> None:
     steps = [at(Progress, 100 + n, step=n) for n in range(200, 3000)]
     loop = [at(PhaseStarted, 100, phase=Phase.TRAIN_LOOP)]
-    of = audit(told(*loop, *steps), 10_000 * S)
+    of = audit(recorded(*loop, *steps), 10_000 * S)
 
     assert (of.tried <= 142, of.of) == (True, 2801)

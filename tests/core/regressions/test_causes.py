@@ -73,8 +73,8 @@ def test_an_improvement_absorbs_no_regression() -> None:
 
 
 def test_all_of_one_cause_go_to_the_one_that_nothing_explains() -> None:
-    found = [finding(INDUCTOR), finding(WAIT), finding(START), finding(), finding(cohort=OTHER)]
-    assert absorbers(found) == {0: 3, 1: 3, 2: 3}
+    findings = [finding(INDUCTOR), finding(WAIT), finding(START), finding(), finding(cohort=OTHER)]
+    assert absorbers(findings) == {0: 3, 1: 3, 2: 3}
 
 
 def test_of_two_stages_the_earlier_one_stays() -> None:

@@ -37,8 +37,8 @@ WAIT = finding(Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait"
 def after_days(*days: Sequence[Finding]) -> list[dict[FindingKey, FindingState]]:
     """Return the states before the first run and after the run of each day."""
     walk: list[dict[FindingKey, FindingState]] = [{}]
-    for number, found in enumerate(days):
-        walk.append(advance(walk[-1], found, day(number), RULES))
+    for number, findings in enumerate(days):
+        walk.append(advance(walk[-1], findings, day(number), RULES))
     return walk
 
 

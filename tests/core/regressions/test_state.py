@@ -264,7 +264,7 @@ def test_a_repeated_run_changes_nothing(results: list[Run], by: StateRules) -> N
         assert advance(states, [], day(number) - 1, by) == states
 
 
-def _times_found(results: Iterable[Run], verdict: Verdict, by: StateRules) -> int:
+def _runs_with_finding(results: Iterable[Run], verdict: Verdict, by: StateRules) -> int:
     """Count the latest runs that found it, back to so many that did not that it lapsed."""
     marks = "".join(
         "01"[bool(each and each.holds and each.verdict is verdict)] for each, _ in results
@@ -281,7 +281,7 @@ def test_what_fires_was_found_often_enough_and_what_is_resolved_fired(
         for thread in {**before, **after}:
             what = transition(before.get(thread), after.get(thread))
             if what in {Transition.FIRING, Transition.REOPENED}:
-                assert _times_found(results[:at], thread.verdict, by) >= by.runs
+                assert _runs_with_finding(results[:at], thread.verdict, by) >= by.runs
             if what is Transition.RESOLVED:
                 assert before[thread].state is State.FIRING
 

@@ -15,7 +15,7 @@ from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 SEEN = 1_900_000_000_000_000
@@ -40,7 +40,7 @@ def test_a_train_job_is_the_jobset_that_was_made_for_it() -> None:
         k8s.pod("a", None, 50, scheduled=60, labels=k8s.jobset_labels("llm", 0)),
     )
     for order in itertools.permutations(objects):
-        wire = told(*order)
+        wire = events_of(*order)
         assert {each["job"] for each in wire} == {"llm"}
         assert launches(wire) == {k8s.uid("llm")}
         assert kinds(wire).count("phase_started") == 4
@@ -53,19 +53,21 @@ def test_a_pod_of_an_older_jobset_is_found_by_its_name() -> None:
     child["metadata"]["ownerReferences"] = [k8s.owner("JobSet", "llm")]
     pod = k8s.pod("a", k8s.owner("Job", "llm-workers-0"), 1, scheduled=2, labels=labels)
     for order in itertools.permutations((child, pod, k8s.jobset("llm", workers=1))):
-        assert launches(told(*order)) == {k8s.uid("llm")}
+        assert launches(events_of(*order)) == {k8s.uid("llm")}
 
 
 def test_a_pod_without_a_job_is_one_if_it_says_so() -> None:
-    assert told(k8s.pod("web", None, 0)) == []
-    wire = told(k8s.pod("by-hand", None, 0, scheduled=1, env=[{"name": "ETT_JOB", "value": "h"}]))
+    assert events_of(k8s.pod("web", None, 0)) == []
+    wire = events_of(
+        k8s.pod("by-hand", None, 0, scheduled=1, env=[{"name": "ETT_JOB", "value": "h"}])
+    )
     assert {each["job"] for each in wire} == {"h"}
 
 
 def test_a_job_that_is_deleted_is_cancelled_and_can_be_forgotten() -> None:
     cluster = Cluster()
     pod = k8s.pod("a", JOB, 0, scheduled=1, container=k8s.running(2))
-    told(k8s.job("llm"), pod, cluster=cluster)
+    events_of(k8s.job("llm"), pod, cluster=cluster)
     cluster.take(DELETED, k8s.job("llm", deletionTimestamp=k8s.instant(50)), SEEN)
     assert not cluster.is_gone(k8s.uid("llm"))
     cluster.take(DELETED, pod, SEEN)
@@ -82,7 +84,7 @@ def test_a_job_that_is_deleted_is_cancelled_and_can_be_forgotten() -> None:
 def test_what_is_gone_when_all_are_listed_anew_was_deleted() -> None:
     cluster = Cluster()
     pod = k8s.pod("a", JOB, 0, scheduled=1, container=k8s.running(2))
-    before = told(k8s.job("llm"), pod, cluster=cluster)
+    before = events_of(k8s.job("llm"), pod, cluster=cluster)
     cluster.vanish("Pod", {k8s.uid("b")}, SEEN)
     cluster.vanish("Job", {k8s.uid("llm")}, SEEN)
     after = k8s.all_events(cluster)
@@ -91,7 +93,7 @@ def test_what_is_gone_when_all_are_listed_anew_was_deleted() -> None:
 
 def test_a_job_changes_with_each_of_its_objects() -> None:
     cluster = Cluster()
-    told(k8s.job("llm"), k8s.job("other"), cluster=cluster)
+    events_of(k8s.job("llm"), k8s.job("other"), cluster=cluster)
     before = cluster.versions()
     assert cluster.versions() == before
     cluster.take(MODIFIED, k8s.pod("a", JOB, 0))

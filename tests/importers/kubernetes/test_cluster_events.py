@@ -10,7 +10,7 @@ from ett_service.importers.kubernetes.cluster import DELETED, Cluster, Unusable
 from ett_service.importers.kubernetes.cluster_events import ClusterEvents, event_of, pull
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire, ledgers_of
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 FULL = "0/8 nodes are available: 8 Insufficient nvidia.com/gpu."
@@ -35,7 +35,7 @@ def stages(wire: Wire) -> dict[str, float]:
 @pytest.mark.parametrize("event", [k8s.cluster_event, k8s.newer_event])
 def test_the_wait_for_a_node_says_why_from_the_schedulers_first_refusal(event: Any) -> None:
     objects = (k8s.job("llm"), pod(), event("FailedScheduling", pod(), 20, FULL))
-    expected = sorted(told(*objects), key=lambda each: each["id"])
+    expected = sorted(events_of(*objects), key=lambda each: each["id"])
     edges = [each for each in expected if each.get("stage") == "unschedulable"]
     assert sorted((each["type"], each["at"]) for each in edges) == [
         ("phase_ended", "2026-03-01T12:00:50.000000Z"),
@@ -43,14 +43,16 @@ def test_the_wait_for_a_node_says_why_from_the_schedulers_first_refusal(event: A
     ]
     assert {each["attributes"]["message"] for each in edges} == {FULL}
     for order in itertools.permutations(objects):
-        assert sorted(told(*order), key=lambda each: each["id"]) == expected
+        assert sorted(events_of(*order), key=lambda each: each["id"]) == expected
     (ledger,) = ledgers_of(expected).values()
     assert ledger.owned_waits[0].owner is Owner.SCHEDULER
 
 
 def test_a_pod_that_still_waits_says_so() -> None:
     waiting = pod(scheduled=None, container=None)
-    wire = told(k8s.job("llm"), waiting, k8s.cluster_event("FailedScheduling", waiting, 20, FULL))
+    wire = events_of(
+        k8s.job("llm"), waiting, k8s.cluster_event("FailedScheduling", waiting, 20, FULL)
+    )
     assert [each.get("stage") for each in wire if each["type"] == "phase_started"] == [
         None,
         "unschedulable",
@@ -65,13 +67,13 @@ def test_a_pull_is_as_long_as_events_say() -> None:
             "Pulled", pod(), 51, "of an init container", part="spec.initContainers{i}"
         ),
     ]
-    assert stages(told(k8s.job("llm"), pod()))["image_pull"] == 40
-    assert stages(told(k8s.job("llm"), pod(), *pulled))["image_pull"] == 20
+    assert stages(events_of(k8s.job("llm"), pod()))["image_pull"] == 40
+    assert stages(events_of(k8s.job("llm"), pod(), *pulled))["image_pull"] == 20
 
 
 def test_an_image_that_was_there_was_not_pulled() -> None:
     present = k8s.cluster_event("Pulled", pod(), 52, "already present on machine", part=TRAINER)
-    assert "image_pull" not in stages(told(k8s.job("llm"), pod(), present))
+    assert "image_pull" not in stages(events_of(k8s.job("llm"), pod(), present))
     assert pull([]) is None
 
 
@@ -93,7 +95,7 @@ def test_what_made_a_deleted_pod_go_is_told_by_its_event(
     reason: str, message: str, outcome: Outcome, cause: Cause | None
 ) -> None:
     gone = pod(**GONE)
-    wire = told(k8s.job("llm"), gone, k8s.cluster_event(reason, gone, 190, message))
+    wire = events_of(k8s.job("llm"), gone, k8s.cluster_event(reason, gone, 190, message))
     (attempt,) = ledgers_of(wire)["llm"].attempts
     assert (attempt.outcome, attempt.cause) == (outcome, cause)
     (kept,) = end(wire)["attributes"]["kubernetes_events"]
@@ -103,10 +105,10 @@ def test_what_made_a_deleted_pod_go_is_told_by_its_event(
 def test_an_event_of_another_life_or_of_one_that_ended_well_decides_nothing() -> None:
     well = pod(container=k8s.over(90, 200))
     early = k8s.cluster_event("NodeNotReady", well, 190, "Node is not ready")
-    assert end(told(k8s.job("llm"), well, early))["outcome"] == "completed"
+    assert end(events_of(k8s.job("llm"), well, early))["outcome"] == "completed"
     gone = pod(**GONE)
     late = k8s.cluster_event("Preempted", gone, 300, "Preempted by pod 12-ab on node n1")
-    assert end(told(k8s.job("llm"), gone, late))["outcome"] == "cancelled"
+    assert end(events_of(k8s.job("llm"), gone, late))["outcome"] == "cancelled"
 
 
 @pytest.mark.parametrize("says", ["message", "related"])
@@ -116,7 +118,7 @@ def test_the_job_of_the_pod_that_took_the_place_is_named(says: str) -> None:
     by: dict[str, Any] = {"message": f"Preempted by pod {k8s.uid('urgent-a')} on node n1"}
     by = by if says == "message" else {"related": {"kind": "Pod", "uid": k8s.uid("urgent-a")}}
     event = k8s.cluster_event("Preempted", gone, 190, **by)
-    wire = told(k8s.job("llm"), k8s.job("urgent", 170), gone, taker, event)
+    wire = events_of(k8s.job("llm"), k8s.job("urgent", 170), gone, taker, event)
     ledger = ledgers_of(wire)["llm"]
     assert [each.preempted_by for each in ledger.attempts] == ["urgent"]
 
@@ -125,7 +127,7 @@ def test_what_was_said_of_a_node_stands_at_the_end_of_what_ran_there() -> None:
     gone = pod(**GONE)
     there = k8s.cluster_event("NodeNotReady", k8s.node("n1", 0), 150, "status is now: NodeNotReady")
     elsewhere = k8s.cluster_event("NodeNotReady", k8s.node("n2", 0), 150, "another")
-    wire = told(k8s.job("llm"), gone, there, elsewhere)
+    wire = events_of(k8s.job("llm"), gone, there, elsewhere)
     kept = end(wire)["attributes"]["kubernetes_events"]
     assert [each["message"] for each in kept] == ["status is now: NodeNotReady"]
 
@@ -133,18 +135,18 @@ def test_what_was_said_of_a_node_stands_at_the_end_of_what_ran_there() -> None:
 def test_what_the_api_server_deletes_is_kept_and_what_happens_again_is_one() -> None:
     gone, cluster = pod(**GONE), Cluster()
     event = k8s.cluster_event("Preempted", gone, 190, "Preempted by pod 12-ab on node n1")
-    before = told(k8s.job("llm"), gone, event, event, cluster=cluster)
+    before = events_of(k8s.job("llm"), gone, event, event, cluster=cluster)
     versions = cluster.versions()
     cluster.take(DELETED, event)
     cluster.vanish("Event", set(), 0)
-    assert (told(cluster=cluster), cluster.versions()) == (before, versions)
+    assert (events_of(cluster=cluster), cluster.versions()) == (before, versions)
 
 
 def test_an_event_that_comes_later_makes_its_job_news() -> None:
     cluster = Cluster()
-    told(k8s.job("llm"), pod(), cluster=cluster)
+    events_of(k8s.job("llm"), pod(), cluster=cluster)
     before = cluster.versions()
-    told(k8s.cluster_event("FailedScheduling", pod(), 20, FULL), cluster=cluster)
+    events_of(k8s.cluster_event("FailedScheduling", pod(), 20, FULL), cluster=cluster)
     assert cluster.versions() != before
 
 

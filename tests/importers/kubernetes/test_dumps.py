@@ -11,7 +11,7 @@ from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 OBJECTS = (
@@ -35,14 +35,14 @@ def test_a_dump_says_what_the_objects_say(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(json.dumps(k8s.dump(*OBJECTS), indent=4))
     wire, report = imported(path)
-    assert by_id(wire) == by_id(told(*OBJECTS))
+    assert by_id(wire) == by_id(events_of(*OBJECTS))
     assert (report.files, report.records, report.skipped) == (1, 4, 0)
 
 
 def test_files_of_one_folder_are_one_cluster(tmp_path: Path) -> None:
     for number, each in enumerate(OBJECTS):
         (tmp_path / f"{number}.json").write_text(json.dumps(each, indent=4))
-    assert by_id(imported(tmp_path)[0]) == by_id(told(*OBJECTS))
+    assert by_id(imported(tmp_path)[0]) == by_id(events_of(*OBJECTS))
 
 
 def test_a_saved_watch_says_more_than_what_is_left_at_its_end(tmp_path: Path) -> None:

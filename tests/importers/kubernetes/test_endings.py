@@ -6,7 +6,7 @@ from ett_service.core.words import Cause, Outcome
 from ett_service.importers.kubernetes.cluster import Cluster
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire, ledgers_of
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 
@@ -45,7 +45,7 @@ KILLED = k8s.over(10, 100, 137)
 def test_the_end_of_a_pod_says_outcome_and_cause(
     pod: k8s.Json, outcome: Outcome, cause: Cause | None
 ) -> None:
-    (attempt,) = ledgers_of(told(k8s.job("llm"), pod))["llm"].attempts
+    (attempt,) = ledgers_of(events_of(k8s.job("llm"), pod))["llm"].attempts
     assert (attempt.outcome, attempt.cause) == (outcome, cause)
 
 
@@ -53,8 +53,8 @@ def test_a_container_that_began_again_had_failed_whatever_is_known_of_it() -> No
     first = k8s.pod("a", JOB, 0, scheduled=5, container=k8s.running(10))
     again = k8s.pod("a", JOB, 0, scheduled=5, container=k8s.running(90, restarts=1))
     cluster = Cluster()
-    told(k8s.job("llm"), first, cluster=cluster)
-    attempts = ledgers_of(told(again, cluster=cluster))["llm"].attempts
+    events_of(k8s.job("llm"), first, cluster=cluster)
+    attempts = ledgers_of(events_of(again, cluster=cluster))["llm"].attempts
     assert [each.outcome for each in attempts] == [Outcome.FAILED, Outcome.LOST]
 
 
@@ -72,14 +72,14 @@ def test_the_first_pod_that_fails_decides_and_not_those_that_are_torn_down() -> 
             f"w{index}", owner, 0, scheduled=5, container=container, labels=labels, deleted=deleted
         )
 
-    wire = told(k8s.jobset("llm"), worker(0, 143, 60, 55), worker(1, 42, 50, None))
+    wire = events_of(k8s.jobset("llm"), worker(0, 143, 60, 55), worker(1, 42, 50, None))
     (ended_,) = [each for each in wire if each["type"] == "attempt_ended"]
     assert (ended_["outcome"], ended_["exit_code"]) == ("failed", 42)
 
 
 def test_a_job_says_itself_how_it_ended() -> None:
     failed = k8s.condition("Failed", 101, reason="DeadlineExceeded", message="too long")
-    wire = told(k8s.job("llm", conditions=[failed]), ended(KILLED, deleted=99))
+    wire = events_of(k8s.job("llm", conditions=[failed]), ended(KILLED, deleted=99))
     assert _ends(wire) == [("attempt_ended", "failed"), ("job_ended", "failed")]
     ledger = ledgers_of(wire)["llm"]
     assert [each.cause for each in ledger.attempts] == [Cause.SCHEDULER_TIMEOUT]
@@ -88,5 +88,5 @@ def test_a_job_says_itself_how_it_ended() -> None:
 def test_a_pod_that_never_began_says_what_it_waited_for() -> None:
     pod = k8s.pod("llm-a", JOB, 0, scheduled=5, container=k8s.waiting("ImagePullBackOff"))
     pod["status"]["phase"] = "Failed"
-    (attempt,) = ledgers_of(told(k8s.job("llm"), pod))["llm"].attempts
+    (attempt,) = ledgers_of(events_of(k8s.job("llm"), pod))["llm"].attempts
     assert (attempt.outcome, attempt.cause) == (Outcome.FAILED, Cause.DEPENDENCY)

@@ -10,7 +10,7 @@ from ett_service.core.words import Category, Cause, Outcome
 from ett_service.importers.kubernetes.cluster import Cluster
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import Wire, ledgers_of, seconds
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 SET = k8s.owner("JobSet", "llm")
@@ -52,7 +52,7 @@ def of_type(wire: Wire, kind: str) -> Wire:
 
 
 def test_the_waits_of_a_job_lie_apart() -> None:
-    wire = told(*RETRIED)
+    wire = events_of(*RETRIED)
     ledger = folded(wire)
     assert ledger.queue_wait_us == 100_000_000
     assert seconds(ledger)[Category.SCHEDULING] == 20 + 2
@@ -67,7 +67,7 @@ def test_the_waits_of_a_job_lie_apart() -> None:
 
 
 def test_a_pod_that_is_made_anew_is_the_next_cycle() -> None:
-    attempts = folded(told(*RETRIED)).attempts
+    attempts = folded(events_of(*RETRIED)).attempts
     keys = [(each.launch, each.attempt, each.cycle, each.outcome, each.cause) for each in attempts]
     assert keys == [
         (k8s.uid("llm"), 0, 0, Outcome.FAILED, Cause.OOM),
@@ -77,32 +77,34 @@ def test_a_pod_that_is_made_anew_is_the_next_cycle() -> None:
 
 
 def test_the_same_objects_in_any_order_are_the_same_events() -> None:
-    expected = sorted(told(*RETRIED), key=lambda each: each["id"])
+    expected = sorted(events_of(*RETRIED), key=lambda each: each["id"])
     for objects in itertools.permutations(RETRIED):
-        assert sorted(told(*objects), key=lambda each: each["id"]) == expected
+        assert sorted(events_of(*objects), key=lambda each: each["id"]) == expected
 
 
 def test_what_is_seen_again_is_the_same_again() -> None:
     cluster = Cluster()
-    assert told(*RETRIED, cluster=cluster) == told(*RETRIED, cluster=cluster)
+    assert events_of(*RETRIED, cluster=cluster) == events_of(*RETRIED, cluster=cluster)
 
 
 def test_a_wait_for_a_node_that_was_made_meanwhile_is_the_start_of_that_node() -> None:
     pod = k8s.pod("llm-a", JOB, 10, scheduled=200, container=k8s.running(220), node="new")
-    wire = told(k8s.job("llm"), pod, k8s.node("old", 0), k8s.node("new", 150))
+    wire = events_of(k8s.job("llm"), pod, k8s.node("old", 0), k8s.node("new", 150))
     assert stages(wire)["node_start"] == 190
-    assert "node_start" not in stages(told(k8s.job("llm"), pod, k8s.node("new", 0)))
+    assert "node_start" not in stages(events_of(k8s.job("llm"), pod, k8s.node("new", 0)))
 
 
 def test_the_end_of_a_pod_that_was_replaced_before_is_its_own() -> None:
     first = k8s.pod("llm-a", JOB, 0, scheduled=1, container=k8s.over(2, 130, 143), deleted=100)
     second = k8s.pod("llm-b", JOB, 101, scheduled=102, container=k8s.running(103))
-    (ended,) = of_type(told(k8s.job("llm"), first, second), "attempt_ended")
+    (ended,) = of_type(events_of(k8s.job("llm"), first, second), "attempt_ended")
     assert ended["cycle"] == 0
 
 
 def test_the_end_of_a_pod_ends_also_what_began_inside_it_and_was_not_seen() -> None:
-    wire = told(k8s.job("llm"), k8s.pod("a", JOB, 0, scheduled=1, container=k8s.over(2, 99, 137)))
+    wire = events_of(
+        k8s.job("llm"), k8s.pod("a", JOB, 0, scheduled=1, container=k8s.over(2, 99, 137))
+    )
     inside = {"job": "llm", "launch": k8s.uid("llm"), "at": k8s.instant(50)}
     wire += [{"type": "attempt_started", "id": "agent", "cycle": 1, **inside}]
     attempts = folded(wire).attempts
@@ -113,7 +115,7 @@ def test_the_end_of_a_pod_ends_also_what_began_inside_it_and_was_not_seen() -> N
 
 
 def test_evidence_that_the_control_plane_forgets_stands_at_the_end() -> None:
-    ended, _ = of_type(told(*RETRIED), "attempt_ended")
+    ended, _ = of_type(events_of(*RETRIED), "attempt_ended")
     evidence = ended["attributes"]
     assert (evidence["pods"], evidence["nodes"]) == (["llm-a"], ["n1"])
     assert (evidence["workload"], evidence["pod_uids"]) == ("wl", [k8s.uid("llm-a")])
@@ -128,9 +130,9 @@ def test_a_gang_waits_for_its_last_pod() -> None:
         return k8s.pod(name, SET, 10, scheduled=scheduled, container=container, labels=labels)
 
     cluster = Cluster()
-    wire = told(k8s.jobset("llm"), worker(0, 20, 30), cluster=cluster)
+    wire = events_of(k8s.jobset("llm"), worker(0, 20, 30), cluster=cluster)
     assert [each["type"] for each in wire] == ["job", "phase_started"]
-    ledger = folded(told(worker(1, 50, 90), cluster=cluster))
+    ledger = folded(events_of(worker(1, 50, 90), cluster=cluster))
     assert seconds(ledger)[Category.SCHEDULING] == 40
     assert seconds(ledger)[Category.HARDWARE_SETUP] == 40
     (attempt,) = ledger.attempts
@@ -141,8 +143,8 @@ def test_a_container_that_begins_again_in_its_pod_is_a_cycle_without_a_new_setup
     first = k8s.pod("llm-a", JOB, 0, scheduled=10, container=k8s.running(20))
     again = k8s.running(130, restarts=1, last=k8s.life(20, 100, 1))
     cluster = Cluster()
-    told(k8s.job("llm"), first, cluster=cluster)
-    wire = told(k8s.pod("llm-a", JOB, 0, scheduled=10, container=again), cluster=cluster)
+    events_of(k8s.job("llm"), first, cluster=cluster)
+    wire = events_of(k8s.pod("llm-a", JOB, 0, scheduled=10, container=again), cluster=cluster)
     ledger = folded(wire)
     outcomes = [(each.cycle, each.outcome) for each in ledger.attempts]
     assert outcomes == [(0, Outcome.FAILED), (1, Outcome.LOST)]
@@ -174,7 +176,7 @@ def _trainer(launch: str) -> Wire:
 
 @pytest.mark.parametrize("launch", [k8s.uid("llm"), ""], ids=["of-the-job", "of-nobody"])
 def test_trainer_and_cluster_tell_one_job(launch: str) -> None:
-    of_cluster, of_trainer = told(*RETRIED), _trainer(launch)
+    of_cluster, of_trainer = events_of(*RETRIED), _trainer(launch)
     ledger = folded(of_cluster + of_trainer)
     assert [(each.launch, each.attempt, each.cycle) for each in ledger.attempts] == [
         (k8s.uid("llm"), 0, 0),
@@ -194,25 +196,25 @@ def test_a_trainer_that_is_given_its_pods_uid_meets_it_there() -> None:
         k8s.pod("llm-a", JOB, 0, scheduled=10, container=k8s.over(20, 100, 1), env=env),
         k8s.pod("llm-b", JOB, 110, scheduled=115, container=k8s.running(120), env=env),
     ]
-    attempts = folded(told(k8s.job("llm"), *pods)).attempts
+    attempts = folded(events_of(k8s.job("llm"), *pods)).attempts
     assert [each.launch for each in attempts] == [k8s.uid("llm-a"), k8s.uid("llm-b")]
     assert [each.cycle for each in attempts] == [0, 0]
 
 
 def test_a_job_without_accelerators_that_says_nothing_of_itself_is_left_out() -> None:
-    assert told(k8s.job("backup", gpus=0)) == []
+    assert events_of(k8s.job("backup", gpus=0)) == []
     env = [{"name": "ETT_JOB", "value": "small"}]
-    (facts,) = told(k8s.job("backup", gpus=0, env=env))
+    (facts,) = events_of(k8s.job("backup", gpus=0, env=env))
     assert (facts["job"], facts["name"]) == ("small", "backup")
 
 
 def test_signs_of_life_are_the_same_for_a_while_and_end_with_the_pod() -> None:
     cluster, every = Cluster(), 600_000_000
-    told(k8s.job("llm"), k8s.pod("llm-a", JOB, 0, scheduled=1), cluster=cluster)
+    events_of(k8s.job("llm"), k8s.pod("llm-a", JOB, 0, scheduled=1), cluster=cluster)
     now = int(k8s.at(k8s.instant(60))) * 1_000_000
     (sign,) = cluster.heartbeats(k8s.uid("llm"), now, every)
     assert sign["type"] == "heartbeat"
     (again,) = cluster.heartbeats(k8s.uid("llm"), now + 1_000_000, every)
     assert again == sign
-    told(k8s.pod("llm-a", JOB, 0, scheduled=1, container=k8s.over(2, 3)), cluster=cluster)
+    events_of(k8s.pod("llm-a", JOB, 0, scheduled=1, container=k8s.over(2, 3)), cluster=cluster)
     assert cluster.heartbeats(k8s.uid("llm"), now, every) == []

@@ -6,7 +6,7 @@ from ett_service.importers.kubernetes.objects import workload_of
 from ett_service.importers.kubernetes.quota import Quota, Wait
 from tests.builders import kubernetes as k8s
 from tests.builders.imports import ledgers_of
-from tests.builders.kubernetes import told
+from tests.builders.kubernetes import events_of
 
 JOB = k8s.owner("Job", "llm")
 HOUR, WEEK = 3600, 7 * 86_400
@@ -80,7 +80,7 @@ def test_whoever_took_the_place_is_named() -> None:
     message = f"Preempted to accommodate a workload (UID: x, JobUID: {taker}) due to priority"
     cluster = Cluster()
     pod = k8s.pod("llm-a", JOB, 110, scheduled=120, container=k8s.running(130))
-    told(k8s.job("llm"), k8s.job("urgent"), workload(RESERVED), pod, cluster=cluster)
+    events_of(k8s.job("llm"), k8s.job("urgent"), workload(RESERVED), pod, cluster=cluster)
     off = k8s.condition("QuotaReserved", HOUR, "False")
     evicted = k8s.condition("Evicted", HOUR, reason="Preempted", message=message)
     cluster.take(MODIFIED, workload(off, evicted))

@@ -11,7 +11,7 @@ from ett_service.importers.importer import ImportedRun
 from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, imported
 from ett_service.importers.slurm.record import Record
 from tests.builders.imports import Wire, ledgers_of
-from tests.builders.sacct import record, said
+from tests.builders.sacct import record, titles
 from tests.examples.conftest import EXAMPLES
 
 HERE = Path("sacct.txt")
@@ -26,7 +26,7 @@ def events_of(life: Record, attempt: int = 0) -> Wire:
 
 
 def test_a_life_waits_begins_and_ends() -> None:
-    assert said(events_of(record(Reason="Resources"))) == [
+    assert titles(events_of(record(Reason="Resources"))) == [
         ("span queued deferred", "11:55:00"),
         ("phase_started queued", "11:55:00"),
         ("phase_ended queued", "12:00:00"),
@@ -39,7 +39,7 @@ def test_a_life_waits_begins_and_ends() -> None:
 
 def test_waiting_for_another_job_is_no_queueing() -> None:
     life = record(Reason="Dependency")
-    spans = [each for each in said(events_of(life)) if each[0].startswith("span")]
+    spans = [each for each in titles(events_of(life)) if each[0].startswith("span")]
     assert spans == [("span queued Dependency", "11:55:00")]
     (ledger,) = ledgers_of(events_of(life)).values()
     assert ledger.queue_wait_us == 300 * 10**6
@@ -129,12 +129,12 @@ def test_a_life_that_grows_says_what_it_said_and_more() -> None:
 
 
 def test_a_running_life_is_alive_now_and_then() -> None:
-    assert said(events_of(record(State="RUNNING", End="Unknown", ElapsedRaw="1000")))[-1] == (
+    assert titles(events_of(record(State="RUNNING", End="Unknown", ElapsedRaw="1000")))[-1] == (
         "heartbeat",
         "12:15:00",
     )
     young = record(State="RUNNING", End="Unknown", ElapsedRaw=str(ALIVE_EVERY_S - 1))
-    assert said(events_of(young))[-1] == ("attempt_started", "12:00:00")
+    assert titles(events_of(young))[-1] == ("attempt_started", "12:00:00")
 
 
 def test_what_was_cancelled_in_the_queue_has_not_begun() -> None:
@@ -143,7 +143,7 @@ def test_what_was_cancelled_in_the_queue_has_not_begun() -> None:
         {"Start": "2026-03-01T13:00:00", "NodeList": "None assigned"},
     ):
         life = record(State="CANCELLED by 0", **unplaced)
-        assert said(events_of(life)) == [
+        assert titles(events_of(life)) == [
             ("span queued deferred", "11:55:00"),
             ("phase_started queued", "11:55:00"),
             ("phase_ended queued", "13:00:00"),
@@ -151,7 +151,7 @@ def test_what_was_cancelled_in_the_queue_has_not_begun() -> None:
 
 
 def test_an_unknown_state_ends_nothing() -> None:
-    assert said(events_of(record(State="SOMETHING_NEW")))[-1] == ("attempt_started", "12:00:00")
+    assert titles(events_of(record(State="SOMETHING_NEW")))[-1] == ("attempt_started", "12:00:00")
 
 
 @pytest.mark.parametrize(

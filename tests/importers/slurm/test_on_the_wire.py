@@ -42,10 +42,10 @@ rows = st.fixed_dictionaries(
 @settings(max_examples=80, deadline=None)
 @given(st.lists(rows, min_size=1, max_size=6), st.sampled_from(["UTC", "Europe/Berlin"]))
 def test_nothing_that_sacct_prints_makes_an_event_that_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, said: list[dict[str, str]], named: str
+    tmp_path_factory: pytest.TempPathFactory, printed: list[dict[str, str]], named: str
 ) -> None:
     path = Path(tmp_path_factory.getbasetemp(), "odd-sacct.txt")
-    path.write_text(table(*(row(**{"JobIDRaw": "", **each}) for each in said)), "utf-8")
+    path.write_text(table(*(row(**{"JobIDRaw": "", **each}) for each in printed)), "utf-8")
     runs, _ = read([path], zone=zone(named))
     events = [event for run in runs for event in run.events]
 

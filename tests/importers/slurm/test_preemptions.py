@@ -17,12 +17,12 @@ from tests.builders.sacct import record
 NOON = 1_772_366_400
 
 
-def line(said: str, at: str = "2026-03-01T12:00:00.500") -> bytes:
-    return f"[{at}] {said}".encode()
+def line(text: str, at: str = "2026-03-01T12:00:00.500") -> bytes:
+    return f"[{at}] {text}".encode()
 
 
 @pytest.mark.parametrize(
-    ("said", "launches"),
+    ("text", "launches"),
     [
         ("preempted JobId=7 has been requeued to reclaim resources for JobId=9", ("7", "9")),
         ("preempted JobId=7 has been killed to reclaim resources for JobId=9", ("7", "9")),
@@ -36,32 +36,32 @@ def line(said: str, at: str = "2026-03-01T12:00:00.500") -> bytes:
          ("7", "9")),
     ],
 )  # fmt: skip
-def test_a_line_names_both_jobs(said: str, launches: tuple[str, str]) -> None:
-    assert [*preemptions_of([line(said)], utc())] == [Preemption(NOON, *launches)]
+def test_a_line_names_both_jobs(text: str, launches: tuple[str, str]) -> None:
+    assert [*preemptions_of([line(text)], utc())] == [Preemption(NOON, *launches)]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "preempted JobId=7 had to be killed",
         "preempted JobId=7 suspended by gang scheduler to reclaim resources for JobId=9",
         "preempted JobId=7 has been requeued to reclaim resources for JobId=",
     ],
 )
-def test_other_lines_name_none(said: str) -> None:
-    assert not [*preemptions_of([line(said), line("x", at="no time"), b"\xff"], utc())]
+def test_other_lines_name_none(text: str) -> None:
+    assert not [*preemptions_of([line(text), line("x", at="no time"), b"\xff"], utc())]
 
 
 def test_a_time_without_a_zone_is_that_of_the_clock() -> None:
-    said = "preempted JobId=7 has been killed to reclaim resources for JobId=9"
+    text = "preempted JobId=7 has been killed to reclaim resources for JobId=9"
     paris = Clock(zone("Europe/Paris"))
-    (local,) = preemptions_of([line(said)], paris)
-    (plain,) = preemptions_of([line(said, at="2026-03-01T12:00:00.500+01:00")], utc())
+    (local,) = preemptions_of([line(text)], paris)
+    (plain,) = preemptions_of([line(text, at="2026-03-01T12:00:00.500+01:00")], utc())
     assert local.at == plain.at == NOON - 3600
 
 
 def test_each_life_had_to_go_for_the_job_that_was_named_last_in_it() -> None:
-    known = Preemptions(
+    preemptions = Preemptions(
         [
             Preemption(NOON + 60, "8041", "8"),
             Preemption(NOON + 3599, "8041", "9"),
@@ -69,11 +69,11 @@ def test_each_life_had_to_go_for_the_job_that_was_named_last_in_it() -> None:
             Preemption(NOON + 60, "1", "2"),
         ]
     )
-    assert known.taker_of(record(State="PREEMPTED")) == "9"
-    assert known.taker_of(record(State="FAILED")) == ""
-    assert known.taker_of(record(State="PREEMPTED", JobIDRaw="5")) == ""
-    assert known.takers_of("8041") == ["8", "9", "10"]
-    assert known.takers == {"8", "9", "10", "2"}
+    assert preemptions.taker_of(record(State="PREEMPTED")) == "9"
+    assert preemptions.taker_of(record(State="FAILED")) == ""
+    assert preemptions.taker_of(record(State="PREEMPTED", JobIDRaw="5")) == ""
+    assert preemptions.takers_of("8041") == ["8", "9", "10"]
+    assert preemptions.takers == {"8", "9", "10", "2"}
 
 
 def test_a_log_is_known_by_its_first_line(tmp_path: Path) -> None:

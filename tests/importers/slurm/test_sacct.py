@@ -8,7 +8,7 @@ from ett_service.importers.importer import Report
 from ett_service.importers.instants import zone
 from ett_service.importers.slurm.sacct import read
 from tests.builders.imports import Wire, ledgers_of
-from tests.builders.sacct import row, said, written
+from tests.builders.sacct import row, titles, written
 
 UTC = zone("UTC")
 QUOTED = "'{cluster}-{name}'"
@@ -128,7 +128,7 @@ def test_times_are_those_of_the_zone_and_unsure_ones_are_named(tmp_path: Path) -
     path = written(tmp_path, row(Submit="2025-10-26T02:30:00", Eligible="2025-10-26T02:30:00"))
     runs, report = read([sure, path], zone=zone("Europe/Berlin"))
     _, run = runs
-    assert said(run.events)[0] == ("phase_started queued", "00:30:00")
+    assert titles(run.events)[0] == ("phase_started queued", "00:30:00")
     assert len(report.notes) == 1
     assert report.notes[0].startswith(f"{path}: 2025-10-26T02:30:00 is shown twice or never")
 

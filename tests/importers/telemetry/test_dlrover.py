@@ -116,20 +116,20 @@ def test_an_agent_tells_how_a_process_ended(tmp_path: Path) -> None:
 def test_json_lines_are_the_same_events(tmp_path: Path) -> None:
     lines = life(0, 1)
     plain, _ = imported(written(tmp_path, *lines))
-    told = []
+    records = []
     for each in lines:
         at, pid, name, target, word, kind, content = (
             part.strip(" [") for part in each.split("]", 5)[:5] + each.rsplit("] ", 1)[-1:] * 2
         )
         kind = each.rsplit("] ", 1)[0].rsplit("[", 1)[1]
         members = {"event_time": at, "pid": int(pid), "event_id": name, "target": target}
-        told.append(
+        records.append(
             json.dumps(
                 {**members, "name": word, "event_type": kind, "content": json.loads(content)}
             )
         )
 
-    assert imported(written(tmp_path, *told))[0] == plain
+    assert imported(written(tmp_path, *records))[0] == plain
 
 
 def test_local_times_are_of_the_zone_that_is_named(tmp_path: Path) -> None:

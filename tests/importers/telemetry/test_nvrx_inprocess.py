@@ -42,8 +42,8 @@ def ledger(path: Path, *lines: str) -> JobLedger:
 
 def test_each_restart_ends_a_cycle_and_begins_the_next(tmp_path: Path) -> None:
     job = ledger(tmp_path / "train-513.out", *restart(10, 0, 1), *restart(20, 0, 1))
-    found = [(each.launch, each.cycle, each.outcome, each.cause) for each in job.attempts]
-    assert found == [
+    attempts = [(each.launch, each.cycle, each.outcome, each.cause) for each in job.attempts]
+    assert attempts == [
         ("513", 0, Outcome.FAILED, Cause.OOM),
         ("513", 1, Outcome.FAILED, Cause.OOM),
         ("513", 2, Outcome.LOST, Cause.LOST_CONTACT),

@@ -194,12 +194,12 @@ def test_what_is_not_merged_is_not_visible_and_counts_as_waiting(
 
 
 def test_verification_counts_merged_and_unmerged_together(store: Store, project_id: int) -> None:
-    one, other = JobKey(project_id, "a"), JobKey(project_id, "b")
-    folded(store, one)
+    key, other = JobKey(project_id, "a"), JobKey(project_id, "b")
+    folded(store, key)
     assert differences(store) == []
     store.write(rollup_deltas.merge)
     folded(store, other, "cv")
-    folded(store, one, "cv", LATER + HOUR)  # takes out of what is merged
+    folded(store, key, "cv", LATER + HOUR)  # takes out of what is merged
     assert pending(store) == 2
     assert differences(store) == []
 

@@ -9,17 +9,17 @@ from ett_service.storage.jobs.listing import JobFilter, JobPosition, jobs
 
 def plans(conn: Connection, job_filter: JobFilter, sort: str, after: JobPosition | None) -> str:
     """Return how SQLite reads a page."""
-    asked = []
+    statements = []
 
     def ask(_conn: object, _cursor: object, text: str, values: object, *_: object) -> None:
-        asked.append((text, values))
+        statements.append((text, values))
 
     event.listen(conn, "before_cursor_execute", ask)
     jobs(conn, 1, job_filter, sort=sort, descending=True, limit=50, after=after)
     event.remove(conn, "before_cursor_execute", ask)
     explained = [
         conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)  # type: ignore[arg-type]
-        for text, values in asked
+        for text, values in statements
     ]
     return "\n".join(row.detail for rows in explained for row in rows)
 

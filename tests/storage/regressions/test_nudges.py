@@ -85,8 +85,8 @@ def test_another_cohort_is_another_finding_that_goes_on(store: Store, project_id
     assert (there.standing.state, there.series.cohort) == (State.FIRING, WIDE)
     assert there.attribution == here.attribution
     with store.reading() as conn:
-        told = {each.id: each.standing.version for each in notices.unnotified(conn)}
-    assert told == {here.id: 2, there.id: 1}
+        versions = {each.id: each.standing.version for each in notices.unnotified(conn)}
+    assert versions == {here.id: 2, there.id: 1}
 
     seen = replace(finding(cohort=WIDE), ratio=1.2)
     searched(store, project_id, NOON + DAY_US, seen)

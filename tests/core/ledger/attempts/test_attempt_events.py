@@ -121,7 +121,7 @@ def test_totals_that_senders_report_are_the_largest_whatever_came_first() -> Non
 
 
 @pytest.mark.parametrize(
-    ("told", "state"),
+    ("states", "state"),
     [
         (["warm", "warm"], "warm"),
         (["cold", "warm"], "mixed"),
@@ -130,10 +130,10 @@ def test_totals_that_senders_report_are_the_largest_whatever_came_first() -> Non
     ],
 )
 def test_the_cache_of_compiles_is_mixed_where_they_differ(
-    told: list[object], state: str | None
+    states: list[object], state: str | None
 ) -> None:
     attempt = _attempt()
-    attempt.add(_placed(*(_beat(at, compile_cache=each) for at, each in enumerate(told))))
+    attempt.add(_placed(*(_beat(at, compile_cache=each) for at, each in enumerate(states))))
 
     assert attempt.attributes.compile_cache == state
 

@@ -83,10 +83,10 @@ def test_what_begins_ends_what_was_left_open(phase: Phase, closer: Phase, closes
 def test_progress_ends_what_stops_the_loop_and_compiles_inside_it(
     phase: Phase, limit: int, in_loop: tuple[int, str] | None
 ) -> None:
-    track = AttemptEvents(("", 0, 0))
+    attempt = AttemptEvents(("", 0, 0))
     began = PhaseStarted(id="s", at=10, phase=phase)
     steps = [Progress(id=name, at=at, step=at) for name, at in (("p", 10), ("q", 30))]
-    track.add([(fact.at, True, fact.id, fact.at, fact) for fact in (began, *steps)])
+    attempt.add([(fact.at, True, fact.id, fact.at, fact) for fact in (began, *steps)])
 
-    (span,) = track.loose
-    assert (span.limit, track.in_loop.get(span)) == (limit, in_loop)
+    (span,) = attempt.loose
+    assert (span.limit, attempt.in_loop.get(span)) == (limit, in_loop)
