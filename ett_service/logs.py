@@ -80,9 +80,7 @@ def catch_all() -> None:
 
     def unraisable(hook: "sys.UnraisableHookArgs") -> None:
         text = hook.err_msg or "Exception ignored in"
-        _log.error(
-            "%s: %r", text, hook.object, exc_info=hook.exc_value, extra={"event": "ignored"}
-        )
+        _log.error("%s: %r", text, hook.object, exc_info=hook.exc_value, extra={"event": "ignored"})
 
     threading.excepthook, sys.excepthook, sys.unraisablehook = of_thread, of_process, unraisable
 

@@ -15,7 +15,7 @@ errors: Counter[str] = Counter()
 """How often something went wrong in here, by what it was; sent along with the next batch."""
 
 _log = logging.getLogger("ett_service")
-_said: set[str] = set()
+_warned: set[str] = set()
 
 _LONGEST = 200
 
@@ -25,8 +25,8 @@ def warn_once(message: str, *, about: str = "") -> None:
 
     What it is *about* tells whether it was said before, else its own words do.
     """
-    if _said.isdisjoint((about or message, message)):
-        _said.update((about or message, message))
+    if _warned.isdisjoint((about or message, message)):
+        _warned.update((about or message, message))
         with suppress(Exception):  # a handler of the trainer's may raise
             _log.warning("ett: %s", message)
 

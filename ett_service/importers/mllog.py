@@ -356,15 +356,15 @@ def _take_allocation(log: Log, words: Mapping[str, str]) -> None:
     """Learn where the run is; what is only said once its loop began names no run, for it was not
     named so before, nor are its neighbours that ended otherwise.
     """
-    known = log.next_allocation
+    allocation = log.next_allocation
     if "dlpal" in words:
         nodes, system = (words[name].strip("'\"") for name in ("nodes", "system"))
-        known = Allocation(words["dlpal"], nodes, system)
-    elif not known.slurm_id:
-        known = known._replace(slurm_id=words.get("slurm", "") or words.get("step", ""))
-    log.next_allocation = known
+        allocation = Allocation(words["dlpal"], nodes, system)
+    elif not allocation.slurm_id:
+        allocation = allocation._replace(slurm_id=words.get("slurm", "") or words.get("step", ""))
+    log.next_allocation = allocation
     if not log.has_loop and log.stopped_us is None:
-        log.allocation = known
+        log.allocation = allocation
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -376,8 +376,8 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _next(logs: list[Log]) -> Log:
-    known = logs[-1].next_allocation
-    logs.append(Log(logs[-1].path, known, known))
+    allocation = logs[-1].next_allocation
+    logs.append(Log(logs[-1].path, allocation, allocation))
     return logs[-1]
 
 

@@ -80,7 +80,7 @@ class Slurm:
         if not is_whole:
             begin = max(begin, self._sent_at - _OVERLAP_S)
         self._from_s = int(begin)
-        rows = self._asked("--starttime", written(self._from_s).removesuffix("Z"))
+        rows = self._table_rows("--starttime", written(self._from_s).removesuffix("Z"))
         self._rows = _by_job(rows)
         self._clusters = sorted({cluster for cluster, _ in self._rows})
         self._live = self._running()
@@ -183,14 +183,14 @@ class Slurm:
 
     def _histories(self, jobs: Sequence[Key]) -> dict[Key, list[bytes]]:
         """Return all records of *jobs*, whatever the window."""
-        found: dict[Key, list[bytes]] = {}
+        rows_of: dict[Key, list[bytes]] = {}
         wanted = set(jobs)
         ids = sorted({job_id for _, job_id in jobs})
         for first in range(0, len(ids), _IDS_AT_ONCE):
             some = ",".join(ids[first : first + _IDS_AT_ONCE])
-            jobs_of_ids = _by_job(self._asked("--jobs", some))
-            found |= {key: rows for key, rows in jobs_of_ids.items() if key in wanted}
-        return found
+            jobs_of_ids = _by_job(self._table_rows("--jobs", some))
+            rows_of |= {key: rows for key, rows in jobs_of_ids.items() if key in wanted}
+        return rows_of
 
     def _mark(self, key: Key, rows: Sequence[bytes], now: float) -> int:
         cluster, launch = key
@@ -215,8 +215,8 @@ class Slurm:
         is_live = self._live is not None and _is_among(key, self._live)
         return record._replace(elapsed=int(now) - record.start if is_live else None)
 
-    def _asked(self, *window: str) -> list[bytes]:
-        self._columns = self._columns or self._known_columns()
+    def _table_rows(self, *window: str) -> list[bytes]:
+        self._columns = self._columns or self._offered_columns()
         options = ["--duplicates", "--parsable2", "--allocations", "--allusers"]
         options += [f"--delimiter={_DELIMITER}", f"--format={','.join(self._columns)}"]
         header, *rows = self._output("sacct", *options, *self._of_clusters(), *window) or [b""]
@@ -224,9 +224,9 @@ class Slurm:
             raise Unavailable("sacct printed no table")
         return rows
 
-    def _known_columns(self) -> tuple[str, ...]:
-        known = set(b" ".join(self._output("sacct", "--helpformat")).decode().split())
-        return tuple(column for column in _COLUMNS if column in known)
+    def _offered_columns(self) -> tuple[str, ...]:
+        offered = set(b" ".join(self._output("sacct", "--helpformat")).decode().split())
+        return tuple(column for column in _COLUMNS if column in offered)
 
     def _running(self) -> frozenset[Key] | None:
         """Return the jobs that run, None where Slurm's controller does not answer."""

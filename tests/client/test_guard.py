@@ -17,11 +17,11 @@ class Mute(Exception):
 
 @pytest.fixture(autouse=True)
 def _no_warning_yet() -> Iterator[None]:
-    warned = set(guard._said)  # noqa: SLF001 -- another test may have had its one warning
-    guard._said.clear()  # noqa: SLF001 -- likewise
+    warned = set(guard._warned)  # noqa: SLF001 -- another test may have had its one warning
+    guard._warned.clear()  # noqa: SLF001 -- likewise
     yield
-    guard._said.clear()  # noqa: SLF001 -- likewise
-    guard._said.update(warned)  # noqa: SLF001 -- likewise
+    guard._warned.clear()  # noqa: SLF001 -- likewise
+    guard._warned.update(warned)  # noqa: SLF001 -- likewise
 
 
 @guard.guarded(otherwise=None)

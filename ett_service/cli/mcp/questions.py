@@ -32,16 +32,19 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ServerAccess:
     """A server, and the key that may read it."""
 
     args: Namespace  #: ``url``, ``key`` and ``project``
 
     def get(self, path: str, query: Mapping[str, object]) -> Reply:
         """Return the answer to a GET; see :func:`ett_service.cli.remote.ask` for its errors."""
-        asked = without_none({"project": self.args.project, **query})
-        body = ask(self.args, path, asked, timeout_s=PATIENT_S)
-        written, address = urlencode(asked, doseq=True), (self.args.url or DEFAULT_URL).rstrip("/")
+        parameters = without_none({"project": self.args.project, **query})
+        body = ask(self.args, path, parameters, timeout_s=PATIENT_S)
+        written, address = (
+            urlencode(parameters, doseq=True),
+            (self.args.url or DEFAULT_URL).rstrip("/"),
+        )
         return Reply(body, f"{address}{path}" + (f"?{written}" if written else ""))
 
 
@@ -78,11 +81,11 @@ def _when(text: str | None) -> str | None:
 
 
 def where_did_the_gpu_hours_go(
-    asking: Asking, window: Window, by: Sequence[str], where: Sequence[str]
+    server: ServerAccess, window: Window, by: Sequence[str], where: Sequence[str]
 ) -> Json:
     """Return where the fleet's accelerators spent a window, in all and by group."""
     query = {**_bounds(window), "where": list(where), "group_by": ",".join(by) or None}
-    reply = asking.get("/v1/fleet/summary", {**query, "sort": "lost", "limit": MOST_ROWS})
+    reply = server.get("/v1/fleet/summary", {**query, "sort": "lost", "limit": MOST_ROWS})
     body, total = reply.body, reply.body["total"]
     answer = {
         **_headline(total),
@@ -132,7 +135,7 @@ def _of(body: Json) -> Json:
 
 
 def why_did_it_change(
-    asking: Asking,
+    server: ServerAccess,
     window: Window,
     base: Window,
     by: Sequence[str],
@@ -149,7 +152,7 @@ def why_did_it_change(
         "split": "owner" if owners else None,
         "limit": MOST_ROWS,
     }
-    reply = asking.get("/v1/fleet/explain", query)
+    reply = server.get("/v1/fleet/explain", query)
     body = reply.body
     members = ("comparable", "change_points", "mix_points", "within_points", "within", "rest")
     answer = {
@@ -164,13 +167,13 @@ def why_did_it_change(
 
 
 def what_to_fix_first(
-    asking: Asking, window: Window, where: Sequence[str], scenarios: Sequence[str]
+    server: ServerAccess, window: Window, where: Sequence[str], scenarios: Sequence[str]
 ) -> Json:
     """Return what scenarios would have gained, the most first, and the regressions that fire."""
     query = {**_bounds(window), "where": list(where), "scenario": list(scenarios)}
-    reply = asking.get("/v1/what-if", query)
+    reply = server.get("/v1/what-if", query)
     body = reply.body
-    firing = asking.get(
+    firing = server.get(
         "/v1/regressions",
         {
             "where": list(where),
@@ -207,10 +210,10 @@ def _regression(row: Json) -> Json:
     return {**{name: row[name] for name in members}, "impact": row["impact"]}
 
 
-def what_happened_to_the_job(asking: Asking, job: str, project: str | None) -> Json:
+def what_happened_to_the_job(server: ServerAccess, job: str, project: str | None) -> Json:
     """Return a job's results, its attempts and recoveries, and what they rest on."""
     named = {} if project is None else {"project": project}
-    reply = asking.get(place("/v1/jobs/{}", job), named)
+    reply = server.get(place("/v1/jobs/{}", job), named)
     body = reply.body
     facts = ("job", "name", "state", "provisional", "outcome", "team", "model", "cluster", "gpus")
     numbers = (
@@ -249,10 +252,10 @@ def _longest(recoveries: Sequence[Json]) -> list[Json]:
     return [{name: recovery[name] for name in members} for recovery in longest_first[:5]]
 
 
-def which_jobs(asking: Asking, text: str | None, state: str | None, team: str | None) -> Json:
+def which_jobs(server: ServerAccess, text: str | None, state: str | None, team: str | None) -> Json:
     """Return the jobs that began last, by a part of their name, their state and their team."""
     query = {"q": text, "state": state, "team": team, "sort": "-started_at", "limit": MOST_ROWS}
-    reply = asking.get("/v1/jobs", query)
+    reply = server.get("/v1/jobs", query)
     members = ("job", "state", "team", "model", "gpus", "started_at", "ended_at", "ett_ratio")
     rows = [{name: row[name] for name in (*members, "failures")} for row in reply.body["jobs"]]
     versions = {row["formula_version"] for row in reply.body["jobs"]}

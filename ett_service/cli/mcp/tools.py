@@ -13,7 +13,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from ett_service.cli.mcp import questions
-from ett_service.cli.mcp.questions import Asking, Json, Window
+from ett_service.cli.mcp.questions import Json, ServerAccess, Window
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
 from ett_service.core.planning.scenario import SCENARIOS
@@ -47,8 +47,8 @@ ByOwner = Annotated[
 class Tools:
     """What an assistant can ask of one server."""
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, server: ServerAccess) -> None:
+        self._server = server
 
     def where_did_the_gpu_hours_go(
         self, begin: When = None, end: When = None, by: Dimensions = (), where: Conditions = ()
@@ -58,7 +58,7 @@ class Tools:
         The window is by default the last seven days, on full hours. `by` groups the fleet.
         """
         window = Window(begin, end)
-        return questions.where_did_the_gpu_hours_go(self._asking, window, by, where)
+        return questions.where_did_the_gpu_hours_go(self._server, window, by, where)
 
     def why_did_it_change(
         self,
@@ -77,7 +77,7 @@ class Tools:
         ran, the other parts to how its time was spent.
         """
         window, base = Window(begin, end), Window(base_begin, base_end)
-        return questions.why_did_it_change(self._asking, window, base, by, where, owners=owners)
+        return questions.why_did_it_change(self._server, window, base, by, where, owners=owners)
 
     def what_to_fix_first(
         self,
@@ -90,14 +90,14 @@ class Tools:
 
         Gains are recomputed from ledgers, with intervals; they do not add up.
         """
-        return questions.what_to_fix_first(self._asking, Window(begin, end), where, scenarios)
+        return questions.what_to_fix_first(self._server, Window(begin, end), where, scenarios)
 
     def what_happened_to_the_job(self, job: str, project: str | None = None) -> Json:
         """What happened to this job? Its time, attempts with evidence, recoveries and data quality.
 
         `job` is the exact key; `which_jobs` finds it.
         """
-        return questions.what_happened_to_the_job(self._asking, job, project)
+        return questions.what_happened_to_the_job(self._server, job, project)
 
     def which_jobs(
         self,
@@ -108,7 +108,7 @@ class Tools:
         team: str | None = None,
     ) -> Json:
         """Which jobs are there? Those that began last, with their headline numbers."""
-        return questions.which_jobs(self._asking, text, state, team)
+        return questions.which_jobs(self._server, text, state, team)
 
 
 _TOOLS = (
@@ -133,17 +133,17 @@ class _Server(MCPServer):
 
 def _refuse_unknown(arguments: Iterable[str], members: Iterable[str]) -> None:
     """Refuse arguments that would change nothing: a misspelled filter answers of all jobs."""
-    known = sorted(members)
-    if unknown := sorted(set(arguments) - set(known)):
+    accepted = sorted(members)
+    if unknown := sorted(set(arguments) - set(accepted)):
         names = ", ".join(map(repr, unknown))
-        raise ToolError(f"There is no argument {names}. There are: {', '.join(known)}.")
+        raise ToolError(f"There is no argument {names}. There are: {', '.join(accepted)}.")
 
 
 def mcp_server(args: Namespace) -> MCPServer:
     """Return the server of the SDK that asks what *args* name: ``url``, ``key``, ``project``."""
     served = _Server("ett", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
     reads = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
-    tools = Tools(Asking(args))
+    tools = Tools(ServerAccess(args))
     for name in _TOOLS:
         tool = getattr(tools, name)
         served.add_tool(_refusing(tool), description=getdoc(tool), annotations=reads)

@@ -93,13 +93,13 @@ def receivers(args: Namespace) -> Iterator[Finding]:
         yield Finding("receivers", Status.OK, "none is paused or disabled")
     for name, health in unwell:
         if health.disabled_why is not None:
-            found = f"{name} gets nothing: {health.disabled_why}"
+            text = f"{name} gets nothing: {health.disabled_why}"
             todo = f"Once it wants messages again: ett receivers replay {name}"
         else:
             until = rfc3339(health.open_until_us or 0)
-            found = f"{name} is paused until {until}, after {health.failures} failures in a row"
+            text = f"{name} is paused until {until}, after {health.failures} failures in a row"
             todo = f"See what it answers: ett receivers test {name}"
-        yield Finding("receivers", Status.WARN, found, todo)
+        yield Finding("receivers", Status.WARN, text, todo)
 
 
 def _expiring(keys: Iterable[Key], at_us: int) -> Iterator[Finding]:

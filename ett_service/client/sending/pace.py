@@ -71,9 +71,9 @@ class Pace:
             return self._draw(0.0, 2 * (self._spread_until - now) / (batches + 1))
         return PAUSE_SECONDS if unsent > MAX_BYTES else 0.0
 
-    def _while_busy(self, asked: float) -> float:
+    def _while_busy(self, wait_s: float) -> float:
         self.tries += 1
-        return asked + self._draw(0.0, 1.0 + _BUSY_SPREAD * asked)
+        return wait_s + self._draw(0.0, 1.0 + _BUSY_SPREAD * wait_s)
 
     def _after_failure(self, verdict: Verdict, now: float) -> float:
         if self._failing_since is None:

@@ -56,9 +56,9 @@ def _time_batches(iterator: Any) -> None:
         recorder = current.recorder
         if recorder is None or me() != main:
             return following(self)
-        asked = read(clock)
+        asked_at = read(clock)
         batch = following(self)
-        _came(recorder, id(self), asked, read(clock))
+        _came(recorder, id(self), asked_at, read(clock))
         return batch
 
     iterator.__next__ = timed
@@ -97,9 +97,9 @@ def _came(recorder: Recorder, iterator: int, asked_ns: int, came_ns: int) -> Non
             _report_stall(recorder, asked_ns // 1000, came_ns // 1000)
 
 
-def _report_stall(recorder: Recorder, asked: int, came: int) -> None:
+def _report_stall(recorder: Recorder, asked_at: int, came: int) -> None:
     attributes = {"source": AUTO, "waited_for": "data"}
-    recorder.span("stalled", None, asked, came, attributes)
+    recorder.span("stalled", None, asked_at, came, attributes)
 
 
 def _of(recorder: Recorder) -> _Waits:

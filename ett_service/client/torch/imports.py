@@ -54,7 +54,7 @@ class _Watch:
             return None
         self.finding.add(name)  # another finder may ask them all, as this one does
         try:
-            spec = _found_by_others(name, path, target)
+            spec = _spec_of_others(name, path, target)
         finally:
             self.finding.discard(name)
         if spec is not None and spec.loader is not None:
@@ -71,7 +71,7 @@ def _is_timed() -> bool:
     )
 
 
-def _found_by_others(
+def _spec_of_others(
     name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
     for finder in sys.meta_path:

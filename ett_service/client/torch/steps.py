@@ -46,7 +46,7 @@ def hook(module: Any) -> None:
 @body_of("steps", None)
 def _on_step(optimizer: Any, _args: object, _kwargs: object) -> None:
     recorder = current.recorder
-    if recorder is None or _all_said(recorder):
+    if recorder is None or _all_reported(recorder):
         return
     count = _count_of(recorder)
     if count.stepped and id(optimizer) not in count.stepped:
@@ -74,7 +74,7 @@ def _advance(count: _Count, optimizer: Any) -> None:
     count.pending_at = now
 
 
-def _all_said(recorder: Recorder) -> bool:
+def _all_reported(recorder: Recorder) -> bool:
     """Whether a script or framework reports its steps, and the loop is known."""
     return recorder.loop.entered_at is not None and not may_step(AUTO)
 

@@ -154,5 +154,5 @@ def preemptor(message: str, events: Iterable[ClusterEvent]) -> tuple[str, ...]:
     match = _PREEMPTOR.search(message)
     if match:
         return tuple(uid for uid in match.groups() if uid and uid != "UNKNOWN")
-    said = (each.preemptor for each in events if each.reason == "Preempted")
-    return tuple(dict.fromkeys(filter(None, said)))
+    preemptors = (each.preemptor for each in events if each.reason == "Preempted")
+    return tuple(dict.fromkeys(filter(None, preemptors)))

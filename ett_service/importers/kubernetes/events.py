@@ -219,8 +219,8 @@ class _CycleEvents:
 
     def _refusal(self, around: Surroundings) -> ClusterEvent | None:
         """Return the first that the scheduler said of why there is no node."""
-        said = around.events_about(life.pod.meta.uid for life in self._new)
-        return next((each for each in said if each.reason == "FailedScheduling"), None)
+        cluster_events = around.events_about(life.pod.meta.uid for life in self._new)
+        return next((each for each in cluster_events if each.reason == "FailedScheduling"), None)
 
     def _unschedulable(self, kind: str, refused: ClusterEvent, at: int) -> WireEvent:
         name = f"{refused.about}:{'nodes' if kind == 'phase_ended' else 'none'}"
@@ -287,8 +287,8 @@ class _CycleEvents:
             return
         last = max(over, key=lambda life: (life.over_at or 0, life.name))
         at = last.over_at or 0
-        said = self._said(around)
-        disruptions = {each.about: each.disruption for each in said if each.disruption}
+        cluster_events = self._cluster_events(around)
+        disruptions = {each.about: each.disruption for each in cluster_events if each.disruption}
         members = ending(self._cycle, self._job.evictions, self._job.end, disruptions)
         # What the pod's own launcher counted besides is the last to have begun by then.
         is_last = all(cycle.begin > at for cycle in followers)
@@ -297,9 +297,9 @@ class _CycleEvents:
         if workload := next(iter(self._job.quotas.values()), None):
             meta = workload.workload.meta
             evidence |= {"workload": clean(meta.name), "workload_uid": meta.uid}
-        if kept := evidence_of(said, self._cycle.begin, at):
+        if kept := evidence_of(cluster_events, self._cycle.begin, at):
             evidence["kubernetes_events"] = kept
-        taker = preemptor(members.get("message") or "", said)
+        taker = preemptor(members.get("message") or "", cluster_events)
         if taker and members["outcome"] == Outcome.PREEMPTED.value:
             evidence["preemptor_uids"] = list(taker)
             members["preempted_by"] = next(filter(None, map(around.name_of, taker)), None)
@@ -307,7 +307,7 @@ class _CycleEvents:
             "attempt_ended", f"{self._lives[0].name}:end", at, **members, attributes=evidence
         )
 
-    def _said(self, around: Surroundings) -> list[ClusterEvent]:
+    def _cluster_events(self, around: Surroundings) -> list[ClusterEvent]:
         """Return the Events about the pods, their nodes, their Workloads and the job."""
         pods = [life.pod for life in self._lives]
         nodes = {node(pod.node) for pod in pods if pod.node}

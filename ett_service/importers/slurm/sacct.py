@@ -82,7 +82,7 @@ def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
         places = {id(record): path for path, record in records}
         for attempt, record in lives:
             path = places.get(id(record), records[0][0])
-            yield from _told(path, record, attempt, reading)
+            yield from _runs_of(path, record, attempt, reading)
     yield from _preempted(reading)
     yield from _given_up(reading)
 
@@ -177,10 +177,10 @@ def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRu
         reading.held.setdefault(key, []).append((path, record))
     else:
         attempt = int(record.restarts) if record.restarts.isdecimal() else 0
-        yield from _told(path, record, attempt, reading)
+        yield from _runs_of(path, record, attempt, reading)
 
 
-def _told(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterator[ImportedRun]:
+def _runs_of(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterator[ImportedRun]:
     job = reading.naming.job_of(record)
     cluster = intern(record.cluster)  # one text for millions of jobs
     other = reading.clusters.setdefault(hash((job, record.launch)), cluster)

@@ -113,11 +113,11 @@ class _Log:
     persists: bool = False
     unused: Counter[str] = field(default_factory=Counter)
 
-    def said(self, kind: str, record: _Record, **members: Any) -> Fact:
+    def fact(self, kind: str, record: _Record, **members: Any) -> Fact:
         """Return what a record of the present life says."""
-        return self.said_of(self.lives[-1], kind, record, **members)
+        return self.fact_of(self.lives[-1], kind, record, **members)
 
-    def said_of(self, life: _TrainerProcess, kind: str, record: _Record, **members: Any) -> Fact:
+    def fact_of(self, life: _TrainerProcess, kind: str, record: _Record, **members: Any) -> Fact:
         """Return what a record of one life says."""
         own = {"job": self.job, "producer": life.producer}
         rank = {} if self.rank is None else {"rank": self.rank}
@@ -174,18 +174,18 @@ def _record(piece: bytes, line: int, times: LocalTimes) -> _Record | None:
     text = piece.decode("utf-8", "replace").strip()
     if not text:
         return None
-    found = None if text.startswith("{") else _LINE.match(text)
+    parts = None if text.startswith("{") else _LINE.match(text)
     try:
-        if found is not None:
+        if parts is not None:
             members: dict[str, Any] = {
-                **found.groupdict(),
-                "content": _CONTENT.decode(found["content"]),
+                **parts.groupdict(),
+                "content": _CONTENT.decode(parts["content"]),
             }
         else:
             event = _EVENT.decode(text)
             members = {**msgspec.structs.asdict(event), "pid": str(event.pid)}
     except (msgspec.DecodeError, RecursionError):
-        raise ValueError("no event" if found is None else "its content is no JSON object") from None
+        raise ValueError("no event" if parts is None else "its content is no JSON object") from None
     at_us = times.at_us(members["event_time"], line)
     if at_us is None:
         raise ValueError("no instant")
@@ -212,9 +212,9 @@ def _take(log: _Log, record: _Record) -> None:
     elif record.name in STAGES and record.type in _EDGES:
         _take_stage(log, record)
     elif (record.name, record.type) == ("#train", "END"):
-        log.facts.append(log.said("phase_ended", record, phase="train_loop"))
+        log.facts.append(log.fact("phase_ended", record, phase="train_loop"))
     elif record.name == "#finish":
-        log.facts.append(log.said("attempt_ended", record, outcome="completed"))
+        log.facts.append(log.fact("attempt_ended", record, outcome="completed"))
     elif record.name not in _FIRSTS and record.name != "#train":
         log.unused[word(record.name, 100)] += 1
 
@@ -227,9 +227,9 @@ def _life_of(log: _Log, record: _Record) -> _TrainerProcess:
         producer = f"dlrover-{launch_name(record.at_us)}-{record.pid}"
         life = _TrainerProcess(record.pid, producer, has_start=is_start)
         log.lives.append(life)
-        log.facts.append(log.said("attempt_started", record))
+        log.facts.append(log.fact("attempt_started", record))
         if is_start:
-            log.facts.append(log.said("phase_started", record, phase="launcher_init"))
+            log.facts.append(log.fact("phase_started", record, phase="launcher_init"))
     life.is_started |= not is_start
     return life
 
@@ -238,31 +238,31 @@ def _take_step(log: _Log, life: _TrainerProcess, record: _Record) -> None:
     if not life.has_loop and record.type == "BEGIN":
         life.has_loop = True
         if life.has_start:
-            log.facts.append(log.said("phase_ended", record, phase="launcher_init"))
-        log.facts.append(log.said("phase_started", record, phase="train_loop"))
+            log.facts.append(log.fact("phase_ended", record, phase="launcher_init"))
+        log.facts.append(log.fact("phase_started", record, phase="train_loop"))
     step = _step(record)
     if step is not None and record.type == "END":
-        life.steps.add(record.at_us, partial(log.said_of, life, "progress", record, step=step))
+        life.steps.add(record.at_us, partial(log.fact_of, life, "progress", record, step=step))
 
 
 def _take_phase(log: _Log, record: _Record) -> None:
     if record.type in _EDGES:
-        log.facts.append(log.said(_EDGES[record.type], record, phase=PHASES[record.name]))
+        log.facts.append(log.fact(_EDGES[record.type], record, phase=PHASES[record.name]))
     step = _step(record)
     if record.name == "#save" and record.type == "END" and step is not None:
-        log.saves.append(log.said("checkpoint_saved", record, step=step))
+        log.saves.append(log.fact("checkpoint_saved", record, step=step))
 
 
 def _take_stage(log: _Log, record: _Record) -> None:
     phase, stage = STAGES[record.name]
-    log.facts.append(log.said(_EDGES[record.type], record, phase=phase, stage=stage))
+    log.facts.append(log.fact(_EDGES[record.type], record, phase=phase, stage=stage))
     log.persists |= record.name == "#persist_ckpt"
     step = _step(record)
     if record.type == "END" and step is not None:
         if record.name == "#persist_ckpt":
-            log.facts.append(log.said("checkpoint_saved", record, step=step))
+            log.facts.append(log.fact("checkpoint_saved", record, step=step))
         elif record.name == "#load_ckpt":
-            log.facts.append(log.said("checkpoint_restored", record, step=step))
+            log.facts.append(log.fact("checkpoint_restored", record, step=step))
 
 
 def _step(record: _Record) -> int | None:

@@ -139,13 +139,13 @@ def _metrics(folder: Path, report: Report) -> Iterator[list[Point]]:
             continue
         points: Thinner[Point] = Thinner()
         for line in lines_of(path):
-            found = _METRIC.fullmatch(line.text)
-            at_us = _microseconds(int(found[1])) if found else None
-            if found is None or at_us is None or int(found[2]) > _MOST_STEP:
+            match = _METRIC.fullmatch(line.text)
+            at_us = _microseconds(int(match[1])) if match else None
+            if match is None or at_us is None or int(match[2]) > _MOST_STEP:
                 report.skip(path, line.number, "no metric: milliseconds, value and step")
                 continue
             report.records += 1
-            points.add(at_us, partial(Point, at_us, int(found[2]), line.number))
+            points.add(at_us, partial(Point, at_us, int(match[2]), line.number))
         yield points.points()
 
 

@@ -134,12 +134,13 @@ def _of_cycles(cycles: Sequence[_Cycle], job: str | None, report: Report) -> Ite
         members: dict[str, Any] = {"job": name, **({"launch": launch} if launch else {})}
         members |= {"attempt": file.attempt_index, "cycle": file.cycle_number}
         facts = [
-            Fact({**event, **members}, line) for event in _told_by(file, start_us, is_last=is_last)
+            Fact({**event, **members}, line)
+            for event in _events_of(file, start_us, is_last=is_last)
         ]
         yield ImportedRun(path, name, identified("nvrx", facts))
 
 
-def _told_by(file: CycleFile, start_us: int, *, is_last: bool) -> Iterator[dict[str, Any]]:
+def _events_of(file: CycleFile, start_us: int, *, is_last: bool) -> Iterator[dict[str, Any]]:
     hosts = count_nodes(file.active_nodes)
     size = {"hosts": hosts} if hosts else {}
     yield {"type": "attempt_started", "at": rfc3339(start_us), **size}

@@ -68,12 +68,14 @@ def _facts(total: Answer) -> list[Fact]:
 
 
 def _curve(total: Answer, question: Question) -> Panel:
-    known = total["best"]["interval_seconds"] is not None
+    has_best = total["best"]["interval_seconds"] is not None
     return Panel(
         "interval",
         "Waste over the interval",
-        before=() if known else (total["reason"] or "Too few failures or saves in this window.",),
-        chart=interval_chart(total, "all cohorts") if known else None,
+        before=()
+        if has_best
+        else (total["reason"] or "Too few failures or saves in this window.",),
+        chart=interval_chart(total, "all cohorts") if has_best else None,
         table=table(
             "#interval|#unsaved|#blocking|#WTT%",
             (

@@ -40,9 +40,9 @@ async def show_job(
     answer = await ask(question)
     # The attempts are in the answer about the job already.
     gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
-    asked = [name for name in _LISTS if name not in gone]
-    answers = await ask.all(*(lists[name] for name in asked))
-    gathered = Gathered(answer, question, lists, dict(zip(asked, answers, strict=True)), project)
+    shown = [name for name in _LISTS if name not in gone]
+    answers = await ask.all(*(lists[name] for name in shown))
+    gathered = Gathered(answer, question, lists, dict(zip(shown, answers, strict=True)), project)
     # Drawing takes tens of milliseconds, in which the loop would take no request.
     return await run_in_threadpool(_drawn, request, session, gathered)
 

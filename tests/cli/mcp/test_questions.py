@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ett_service.cli.mcp import questions
-from ett_service.cli.mcp.questions import Asking, Window
+from ett_service.cli.mcp.questions import ServerAccess, Window
 from ett_service.cli.mcp.text import MOST_CHARACTERS
 from ett_service.cli.verb import Failure, NotAllowed, OutOfReach
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -19,26 +19,28 @@ BEGIN, END = "2026-03-01T08:00:00Z", "2026-03-01T09:00:00Z"
 HOUR = Window(BEGIN, END)
 DAY_BEFORE = Window("2026-02-28T08:00:00Z", "2026-02-28T09:00:00Z")
 
-Question = Callable[[Asking], dict[str, Any]]
+Question = Callable[[ServerAccess], dict[str, Any]]
 
 QUESTIONS: dict[str, Question] = {
-    "where": lambda asking: questions.where_did_the_gpu_hours_go(asking, HOUR, ["team"], []),
-    "why": lambda asking: questions.why_did_it_change(
-        asking, HOUR, DAY_BEFORE, ["model"], [], owners=False
+    "where": lambda access: questions.where_did_the_gpu_hours_go(access, HOUR, ["team"], []),
+    "why": lambda access: questions.why_did_it_change(
+        access, HOUR, DAY_BEFORE, ["model"], [], owners=False
     ),
-    "first": lambda asking: questions.what_to_fix_first(asking, HOUR, [], SCENARIOS),
-    "job": lambda asking: questions.what_happened_to_the_job(asking, "llm-7b", None),
-    "jobs": lambda asking: questions.which_jobs(asking, "llm", None, None),
+    "first": lambda access: questions.what_to_fix_first(access, HOUR, [], SCENARIOS),
+    "job": lambda access: questions.what_happened_to_the_job(access, "llm-7b", None),
+    "jobs": lambda access: questions.which_jobs(access, "llm", None, None),
 }
 
 
-def asking_of(server: Server, **members: str | None) -> Asking:
-    return Asking(Namespace(**{"url": server.url, "key": server.key, "project": None, **members}))
+def access_to(server: Server, **members: str | None) -> ServerAccess:
+    return ServerAccess(
+        Namespace(**{"url": server.url, "key": server.key, "project": None, **members})
+    )
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_answer_carries_what_it_rests_on(served: Server, name: str) -> None:
-    answer = QUESTIONS[name](asking_of(served))
+    answer = QUESTIONS[name](access_to(served))
 
     basis = answer["basis"]
     assert set(basis) == {"window", "weight", "n", "formula_version", "link"}
@@ -52,7 +54,7 @@ def test_where_says_what_the_summary_says(served: Server) -> None:
     summary = served.get(f"/v1/fleet/summary?from={BEGIN}&to={END}&where=team:pretraining")["total"]
 
     answer = questions.where_did_the_gpu_hours_go(
-        asking_of(served), HOUR, ["team"], ["team:pretraining"]
+        access_to(served), HOUR, ["team"], ["team:pretraining"]
     )
 
     answer = answer["answer"]
@@ -66,7 +68,7 @@ def test_where_says_what_the_summary_says(served: Server) -> None:
 
 
 def test_why_can_be_asked_by_owner(served: Server) -> None:
-    answer = questions.why_did_it_change(asking_of(served), HOUR, DAY_BEFORE, [], [], owners=True)
+    answer = questions.why_did_it_change(access_to(served), HOUR, DAY_BEFORE, [], [], owners=True)
 
     assert answer["basis"]["window"]["base"]["to"] == "2026-02-28T09:00:00.000000Z"
     assert not answer["answer"]["comparable"]
@@ -74,7 +76,7 @@ def test_why_can_be_asked_by_owner(served: Server) -> None:
 
 
 def test_a_job_is_told_with_its_attempts_and_the_evidence(served: Server) -> None:
-    answer = questions.what_happened_to_the_job(asking_of(served), "llm-7b", None)
+    answer = questions.what_happened_to_the_job(access_to(served), "llm-7b", None)
 
     first, second = answer["answer"]["attempts"]
     assert (first["outcome"], second["outcome"]) == ("failed", "completed")
@@ -103,7 +105,7 @@ def test_what_events_say_is_passed_on_as_bounded_data(served: Server) -> None:
     )  # fmt: skip
     wait_for(lambda: served.knows(job))
 
-    answer = questions.what_happened_to_the_job(asking_of(served), job, None)
+    answer = questions.what_happened_to_the_job(access_to(served), job, None)
 
     for text in _texts(answer["answer"]):
         assert len(text) <= MOST_CHARACTERS
@@ -124,15 +126,15 @@ def _texts(value: Any) -> list[str]:
 
 def test_no_answer_has_the_key(served: Server) -> None:
     for question in QUESTIONS.values():
-        assert served.key not in str(question(asking_of(served)))
+        assert served.key not in str(question(access_to(served)))
 
 
 def test_a_refusal_says_what_to_try(served: Server) -> None:
     with pytest.raises(NotAllowed, match="key"):
-        QUESTIONS["job"](asking_of(served, key="ett_wrong"))
+        QUESTIONS["job"](access_to(served, key="ett_wrong"))
     with pytest.raises(OutOfReach):
-        QUESTIONS["job"](asking_of(served, url="http://127.0.0.1:1"))
+        QUESTIONS["job"](access_to(served, url="http://127.0.0.1:1"))
     with pytest.raises(Failure, match="yesterday"):
-        questions.where_did_the_gpu_hours_go(asking_of(served), Window("yesterday"), [], [])
+        questions.where_did_the_gpu_hours_go(access_to(served), Window("yesterday"), [], [])
     with pytest.raises(Failure, match="No such job"):
-        questions.what_happened_to_the_job(asking_of(served), "nobody", None)
+        questions.what_happened_to_the_job(access_to(served), "nobody", None)

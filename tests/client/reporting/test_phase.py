@@ -98,7 +98,7 @@ def test_the_launch_phase_ends_where_the_trainer_ends_it(
 def test_an_unknown_phase_is_warned_of_and_not_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    guard._said.clear()  # noqa: SLF001 -- another test may have had its one warning
+    guard._warned.clear()  # noqa: SLF001 -- another test may have had its one warning
     with recording(tmp_path) as here:
         for _ in range(2):
             with phase("trainloop"), stage("x", phase="nonsense"):
