@@ -191,7 +191,7 @@ def test_what_was_rolled_back_holds_no_more() -> None:
     assert gone.holds is False
 
 
-def test_of_what_is_open_and_has_no_values_nothing_is_said() -> None:
+def test_of_what_is_open_and_has_no_values_nothing_is_reported() -> None:
     whole = fleet(a_day=(0, 6, 6, 6))
     assert scan_of(whole, _open(whole, 35)).findings == ()
 

@@ -78,7 +78,7 @@ def test_without_an_outage_nothing_is_looked_at_again() -> None:
     assert beside_outages([]) == []
 
 
-def test_a_phase_that_stays_slow_after_an_outage_is_told() -> None:
+def test_a_phase_that_stays_slow_after_an_outage_is_reported() -> None:
     (finding,) = regressions(_fleet(2.5))
 
     assert finding.series == Series(LAUNCHER, COHORTS[0])

@@ -109,7 +109,7 @@ def test_the_ledger_is_that_of_the_lines_to_the_microsecond(server: Server, tmp_
     assert all(answer["rejected"] == 0 for answer in _each_json(answers))
 
 
-def test_the_client_would_have_told_the_same(server: Server, tmp_path: Path) -> None:
+def test_the_client_would_have_sent_the_same(server: Server, tmp_path: Path) -> None:
     by_shell = _crash_and_go_on(server, tmp_path / "shell")
     launch = {"ETT_LAUNCH": "first"}
     crashed = _train(server, tmp_path / "python", CRASH_AT, job="python", **launch)

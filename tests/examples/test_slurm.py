@@ -99,7 +99,7 @@ def test_components_of_a_heterogeneous_job_are_one_attempt(server: Server, hooks
     assert (attempt["launch"], attempt["gpus"]) == ("86", None)
 
 
-def test_ett_run_would_have_told_the_same(server: Server, hooks: Hooks, tmp_path: Path) -> None:
+def test_ett_run_would_have_sent_the_same(server: Server, hooks: Hooks, tmp_path: Path) -> None:
     _life(hooks, 90, "FAILED", "3:0", restarts=2)
     environment = {
         **bare_environment(),

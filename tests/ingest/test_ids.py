@@ -64,7 +64,7 @@ def test_the_cycle_of_an_ending_counts_as_it_names_one_attempt() -> None:
 
 
 @pytest.mark.parametrize("kind", ["job", "job_ended"])
-def test_attempts_count_for_nothing_in_what_is_said_of_the_job(kind: str) -> None:
+def test_attempts_count_for_nothing_in_what_is_reported_of_the_job(kind: str) -> None:
     members = {"outcome": "completed"} if kind == "job_ended" else {"team": "nlp"}
     plain = accepted(kind, **members)
 

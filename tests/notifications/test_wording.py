@@ -69,7 +69,7 @@ def test_each_metric_is_reported_in_its_own_unit(notice: Notice, how_much: str) 
     assert word(notice, 100).how_much == how_much
 
 
-def test_misses_of_a_cache_are_told_in_points_with_their_phase() -> None:
+def test_misses_of_a_cache_are_shown_in_points_with_their_phase() -> None:
     notice = of_metric(Metric.CACHE_MISS_RATIO, 0.3, 0.7, 1.63)
     series = notice.finding.series._replace(subject=Subject(Metric.CACHE_MISS_RATIO, "pt2_compile"))
     notice = replace(notice, finding=replace(notice.finding, series=series))

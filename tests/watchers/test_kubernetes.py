@@ -135,7 +135,7 @@ def test_a_stream_that_has_stopped_ends_the_watcher(world: World) -> None:
         world.watcher.try_to_poll()
 
 
-def test_trouble_is_said_when_it_begins(world: World) -> None:
+def test_trouble_is_reported_when_it_begins(world: World) -> None:
     world.poll()
     world.stream.trouble = "pods: broken"
     world.poll()

@@ -131,7 +131,7 @@ def test_where_the_history_is_forgotten_all_is_listed_anew(server: ApiServer) ->
     assert server.listed("Pod") == 2
 
 
-def test_kinds_that_the_cluster_lacks_are_said_once_and_left_out(server: ApiServer) -> None:
+def test_kinds_that_the_cluster_lacks_are_reported_once_and_left_out(server: ApiServer) -> None:
     watch = Watch(server)
     assert watch.events() == []
     assert sorted(watch.said) == [
@@ -141,7 +141,9 @@ def test_kinds_that_the_cluster_lacks_are_said_once_and_left_out(server: ApiServ
     ]
 
 
-def test_a_kind_that_may_not_be_read_is_said_and_the_others_are_watched(server: ApiServer) -> None:
+def test_a_kind_that_may_not_be_read_is_reported_and_the_others_are_watched(
+    server: ApiServer,
+) -> None:
     server.forbidden.add("Workload")
     server.put(k8s.job("llm"), POD)
     watch = Watch(server)
@@ -156,7 +158,7 @@ def test_a_server_that_refuses_is_unavailable(server: ApiServer) -> None:
         watch.source.look()
 
 
-def test_a_damaged_object_is_said_and_the_others_are_watched(server: ApiServer) -> None:
+def test_a_damaged_object_is_reported_and_the_others_are_watched(server: ApiServer) -> None:
     broken = k8s.pod("broken", JOB, 1)
     broken["spec"] = {"containers": []}
     server.put(k8s.job("llm"), broken, POD)

@@ -96,7 +96,7 @@ def test_a_job_that_runs_is_alive_every_five_minutes(slurm: Accounting) -> None:
     assert titles(run.events)[-1] == ("heartbeat", "12:05:00")
 
 
-def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
+def test_what_only_the_database_holds_for_running_is_not_reported_alive(
     slurm: Accounting, tmp_path: Path
 ) -> None:
     slurm.holds(RUNNING)
@@ -105,7 +105,7 @@ def test_what_only_the_database_holds_for_running_is_not_told_to_be_alive(
     assert titles(run.events)[-1][0] == "attempt_started"
 
 
-def test_without_squeue_nothing_is_alive_and_that_is_said_once(
+def test_without_squeue_nothing_is_alive_and_that_is_reported_once(
     slurm: Accounting, tmp_path: Path
 ) -> None:
     slurm.holds(RUNNING)
@@ -234,7 +234,7 @@ def test_the_job_that_got_the_place_is_named_by_the_controllers_log(
     assert after[0] != before[0]
 
 
-def test_a_log_that_cannot_be_read_is_said_once(slurm: Accounting, tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_is_reported_once(slurm: Accounting, tmp_path: Path) -> None:
     slurm.holds({})
     lines: list[str] = []
     log = ControllerLog(tmp_path / "none.log")

@@ -97,7 +97,7 @@ def test_what_could_not_be_sent_is_sent_later() -> None:
     assert post.take() == ["a0"]
 
 
-def test_trouble_is_said_once_and_so_is_its_end() -> None:
+def test_trouble_is_reported_once_and_so_is_its_end() -> None:
     jobs = Jobs(marks={"a": 1})
     watcher, _, warnings = watching(jobs)
     watcher.try_to_poll()

@@ -278,7 +278,7 @@ def test_it_stops_in_the_middle_of_a_project_without_waiting_for_it(
     assert store.write(partial(lease.take, name=LEASE, holder="next", seconds=60)) is not None
 
 
-def test_the_detector_itself_runs_where_nothing_is_said(store: Store, project_id: int) -> None:
+def test_the_detector_itself_runs_where_nothing_is_reported(store: Store, project_id: int) -> None:
     searched_before(store, project_id)
     thread = DetectionThread(store, DetectionOptions(settle_us=0))
     thread.start()
@@ -306,7 +306,7 @@ def remarks(store: Store) -> list[tuple[str, str]]:
     return [(notice.status.value, notice.remark) for notice in notices]
 
 
-def test_what_nobody_acknowledges_is_told_again_each_day(store: Store, project_id: int) -> None:
+def test_what_nobody_acknowledges_is_notified_again_each_day(store: Store, project_id: int) -> None:
     searched_before(store, project_id)
     audience = Audience(Directory([RECEIVER]), remind_us=DAY_US)
     script = Script({number: [COMPILE] for number in range(30)})

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 LONG_S = 600.0
 
 
-def test_what_is_gained_is_told_once(store: Store) -> None:
+def test_what_is_gained_is_reported_once(store: Store) -> None:
     gains: list[int] = []
     thread = SlotsThread(store, lambda: gains.append(len(thread.slots)), LONG_S)
     assert thread.slots == frozenset()

@@ -128,7 +128,7 @@ def test_time_by_stage_is_inclusive_exclusive_and_skewed(service: Service) -> No
     assert answer["span_ratio"] == inclusive / answer["e2e_seconds"] > 1
 
 
-def test_a_job_that_only_queued_has_an_empty_picture(service: Service) -> None:
+def test_a_job_that_only_queued_has_an_empty_timeline(service: Service) -> None:
     service.ingest([wire_event("phase_started", 0, phase="queued")])
     trace = service.get(f"{JOB}/trace")
     assert {event["ph"] for event in trace["traceEvents"]} == {"M"}
@@ -136,7 +136,7 @@ def test_a_job_that_only_queued_has_an_empty_picture(service: Service) -> None:
     assert (stages["stages"], stages["span_seconds"], stages["span_ratio"]) == ([], 0.0, 0.0)
 
 
-def test_a_corrected_clock_moves_the_picture_with_the_ledger(service: Service) -> None:
+def test_a_corrected_clock_moves_the_timeline_with_the_ledger(service: Service) -> None:
     hour = 60.0
     events = [
         {**event, "producer": "p"}

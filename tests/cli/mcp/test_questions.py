@@ -75,7 +75,7 @@ def test_why_can_be_asked_by_owner(served: Server) -> None:
     assert "split=owner" in answer["basis"]["link"]
 
 
-def test_a_job_is_told_with_its_attempts_and_the_evidence(served: Server) -> None:
+def test_a_job_is_answered_with_its_attempts_and_the_evidence(served: Server) -> None:
     answer = questions.what_happened_to_the_job(access_to(served), "llm-7b", None)
 
     first, second = answer["answer"]["attempts"]

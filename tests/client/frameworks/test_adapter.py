@@ -35,7 +35,7 @@ class Trainer:
         raise ValueError("its own")
 
 
-def test_a_method_is_measured_once_and_a_missing_one_is_said_to_be() -> None:
+def test_a_method_is_measured_once_and_a_missing_one_is_reported() -> None:
     calls: list[str] = []
 
     class Measured(Trainer):

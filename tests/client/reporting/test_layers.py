@@ -225,7 +225,7 @@ def test_a_compiled_step_of_an_optimizer_is_counted_and_dynamo_leaves_the_hook_a
     assert steps(events)[-1] == (4, "auto")
 
 
-def test_graphs_and_the_reasons_of_breaks_are_told_once_at_the_end(events_of: EventsOf) -> None:
+def test_graphs_and_the_reasons_of_breaks_are_reported_once_at_the_end(events_of: EventsOf) -> None:
     events = events_of(
         """
         @torch.compile(backend="eager")
@@ -263,7 +263,7 @@ def test_a_compile_that_callbacks_missed_shows_in_torchs_own_count(events_of: Ev
     assert last["compile_seconds"]["counted"] >= last["compile_seconds"]["seen"] + 0.3
 
 
-def test_a_compile_without_a_graph_is_warned_of_and_caches_that_are_off_are_told(
+def test_a_compile_without_a_graph_is_warned_of_and_caches_that_are_off_are_reported(
     trainers: Forking, tmp_path: Path
 ) -> None:
     code = """

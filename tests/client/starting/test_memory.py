@@ -62,7 +62,7 @@ def test_a_second_version_that_counts_nothing_leaves_it_to_the_first(tmp_path: P
 
 
 @pytest.mark.parametrize("groups", ["", "garbled\n", "0::/\n"])
-def test_where_nothing_counts_nothing_is_said(tmp_path: Path, groups: str) -> None:
+def test_where_nothing_counts_nothing_is_reported(tmp_path: Path, groups: str) -> None:
     assert killed_for_memory(process(tmp_path, groups)) is None
     assert killed_for_memory(tmp_path / "none") is None
     assert MemoryKills(tmp_path).since() == 0

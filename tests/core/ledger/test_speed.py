@@ -156,7 +156,7 @@ def test_windows_that_grow_report_by_report_are_those_of_one_fold() -> None:
     assert _seconds(job.ledger(0)) == (870, 0, 10)
 
 
-def test_a_save_that_is_told_of_late_is_taken_out_of_the_day_again() -> None:
+def test_a_save_that_is_reported_late_is_taken_out_of_the_day_again() -> None:
     began = [started(0, gpus=8), PhaseStarted(id="loop", at=0, phase=Phase.TRAIN_LOOP)]
     began += [progress(at_s, at_s) for at_s in (0, 50, 100)]
     save = span(Phase.CHECKPOINT_BLOCKING, 90, 110)

@@ -81,7 +81,7 @@ def test_a_source_that_a_setting_makes_dynamic_is_named_as_torch_asks_for_it(
         ("", "other"),
     ],
 )
-def test_what_no_dynamic_source_stops_is_told_by_its_kind(reason: str, kind: str) -> None:
+def test_what_no_dynamic_source_stops_is_known_by_its_kind(reason: str, kind: str) -> None:
     assert cause_of(reason) == kind
     assert kind == "other" or kind in HINTS
 

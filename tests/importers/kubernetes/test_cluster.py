@@ -163,7 +163,7 @@ VALUES: tuple[object, ...] = (
 
 @settings(max_examples=150)
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
-def test_whatever_an_object_has_somewhere_what_is_told_the_service_takes(
+def test_whatever_an_object_has_somewhere_what_is_sent_the_service_takes(
     place: tuple[int, tuple[str | int, ...]], value: object
 ) -> None:
     cluster = Cluster()

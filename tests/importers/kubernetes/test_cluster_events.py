@@ -91,7 +91,7 @@ GONE = {"container": k8s.over(90, 200, 143), "deleted": 195}
         ("Killing", "Stopping container trainer", Outcome.CANCELLED, None),
     ],
 )
-def test_what_made_a_deleted_pod_go_is_told_by_its_event(
+def test_what_made_a_deleted_pod_go_is_known_by_its_event(
     reason: str, message: str, outcome: Outcome, cause: Cause | None
 ) -> None:
     gone = pod(**GONE)
@@ -123,7 +123,7 @@ def test_the_job_of_the_pod_that_took_the_place_is_named(says: str) -> None:
     assert [each.preempted_by for each in ledger.attempts] == ["urgent"]
 
 
-def test_what_was_said_of_a_node_stands_at_the_end_of_what_ran_there() -> None:
+def test_what_was_reported_of_a_node_stands_at_the_end_of_what_ran_there() -> None:
     gone = pod(**GONE)
     there = k8s.cluster_event("NodeNotReady", k8s.node("n1", 0), 150, "status is now: NodeNotReady")
     elsewhere = k8s.cluster_event("NodeNotReady", k8s.node("n2", 0), 150, "another")

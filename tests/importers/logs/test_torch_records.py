@@ -34,7 +34,7 @@ def test_what_times_a_compile_is_read_and_all_else_passed_over(tmp_path: Path) -
     assert (report.records, report.skipped) == (5, 0)
 
 
-def test_the_rank_is_said_once(tmp_path: Path) -> None:
+def test_the_rank_is_reported_once(tmp_path: Path) -> None:
     lines = [record({"str": ["a.py", n], "rank": 3}) for n in range(3)]
     assert records(tmp_path, *lines)[0] == [Rank(3, 1)]
 

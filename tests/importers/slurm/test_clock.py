@@ -44,7 +44,7 @@ def test_a_local_time_is_placed_by_its_zone() -> None:
     assert clock.unsure is None
 
 
-def test_of_an_hour_that_is_shown_twice_the_first_is_meant_and_said_to_be_unsure() -> None:
+def test_of_an_hour_that_is_shown_twice_the_first_is_meant_and_marked_unsure() -> None:
     clock = Clock(BERLIN)
     assert times(clock, "2025-10-26T02:30:00").submit == SUNDAY + 1800
     assert clock.unsure == "2025-10-26T02:30:00"

@@ -191,7 +191,7 @@ def test_a_log_that_comes_later_adds_who_took_the_place(tmp_path: Path) -> None:
         assert favoured(ledgers_of(wire)["llm"]) == ["pushy"]
 
 
-def test_for_a_job_that_is_not_there_yet_nothing_else_is_told(tmp_path: Path) -> None:
+def test_for_a_job_that_is_not_there_yet_nothing_else_is_reported(tmp_path: Path) -> None:
     table = written(tmp_path, row(**FIRST))
     wire, report = imported(table, logged(tmp_path))
     assert wire == imported(table)[0]

@@ -104,7 +104,7 @@ def test_a_run_without_an_end_is_heard_last_at_its_last_metric(tmp_path: Path) -
     assert (job.attempts[0].outcome, job.e2e_us) == (Outcome.LOST, 160e6)
 
 
-def test_a_growing_run_never_takes_back_what_it_said(tmp_path: Path) -> None:
+def test_a_growing_run_never_takes_back_what_it_reported(tmp_path: Path) -> None:
     loss = run(tmp_path, "a", 0, None, 1) / "metrics" / "loss"
     rows = loss.read_text().splitlines(keepends=True)
     whole = {sent["id"] for sent in imported(tmp_path)[0]}

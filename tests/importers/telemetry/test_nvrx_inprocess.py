@@ -89,7 +89,7 @@ def test_a_warning_is_enough_where_logs_have_no_more(tmp_path: Path) -> None:
     assert (report.records, report.skipped) == (4, 0)
 
 
-def test_inside_cycles_of_the_launcher_they_are_left_out_and_said(tmp_path: Path) -> None:
+def test_inside_cycles_of_the_launcher_they_are_left_out_and_reported(tmp_path: Path) -> None:
     launched = (
         "[n001] profiling.py:91   - Cycle: 0 Event: rendezvous_started Node: n001 Rank: None "
         "Time: 2026-05-05 10:00:00.000 UTC"

@@ -90,7 +90,9 @@ def test_what_turns_out_to_be_real_is_sent_again(store: Store, project_id: int) 
     assert owed(store) == [(1, False)]
 
 
-def test_what_nobody_acknowledges_is_told_again_after_a_day(store: Store, project_id: int) -> None:
+def test_what_nobody_acknowledges_is_notified_again_after_a_day(
+    store: Store, project_id: int
+) -> None:
     fires(store, project_id, COMPILE)
     assert reminded(store, NOON + 2 * DAY_US) == 0, "nobody was told yet"
     notify(store, NOON)

@@ -159,7 +159,7 @@ def test_a_hook_has_the_worst_state_that_any_process_reports_and_its_sources_nam
     }
 
 
-def test_hooks_are_told_up_to_a_limit_and_the_same_ones_whatever_came_first() -> None:
+def test_hooks_are_reported_up_to_a_limit_and_the_same_ones_whatever_came_first() -> None:
     names = [f"h{n:03}" for n in range(MOST_HOOKS + 6)]
     attempt = _attempt()
     attempt.add(_placed(_beat(10, hooks=dict.fromkeys(reversed(names), "ok"))))
