@@ -257,16 +257,7 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Resp
             return verdicts, epoch.of(conn)
 
         verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
-    if verdicts.marked and state.worker is not None:
-        state.worker.wake()
-    request.state.accepted_events = verdicts.accepted
-    request.state.own.count_events(
-        verdicts.accepted_at,
-        duplicate=verdicts.duplicate,
-        rejected=[error.code for error in verdicts.errors],
-        now_us=now_us,
-        history=batch.history,
-    )
+    count_verdicts(request, state, verdicts, now_us=now_us, history=batch.history)
     if batch.dropped:
         request.state.own.count_drops(batch.dropped)
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
@@ -277,6 +268,22 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Resp
         members = {**answer.model_dump(), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
     return Response(answer.model_dump_json(), media_type="application/json")
+
+
+def count_verdicts(
+    request: Request, state: AppState, verdicts: Verdicts, *, now_us: int, history: bool = False
+) -> None:
+    """Count what became of events that a request sent, and wake the worker for their jobs."""
+    if verdicts.marked and state.worker is not None:
+        state.worker.wake()
+    request.state.accepted_events = verdicts.accepted
+    request.state.own.count_events(
+        verdicts.accepted_at,
+        duplicate=verdicts.duplicate,
+        rejected=[error.code for error in verdicts.errors],
+        now_us=now_us,
+        history=history,
+    )
 
 
 @job_router.get(

@@ -15,7 +15,7 @@ from pydantic import Field
 from ett_service.api.answers import Answer
 from ett_service.api.deps import State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Problem, problem_of
-from ett_service.api.record.events import large_body
+from ett_service.api.record.events import count_verdicts, large_body
 from ett_service.ingest.otlp.receive import JSON, PROTOBUF, Receipt, accept, decode, media_type
 from ett_service.ingest.refusals import Refused, UnsupportedMedia
 from ett_service.storage.engine.errors import StorageUnavailable
@@ -129,23 +129,10 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
         )
         write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
         receipt = await asyncio.wrap_future(state.store.submit(write))
-    if (receipt.verdicts.marked or receipt.facts.marked) and state.worker is not None:
-        state.worker.wake()
-    _count(request, receipt, now_us)
+    count_verdicts(request, state, receipt.together, now_us=now_us)
     rejected = sum(receipt.rejected.values())
     request.state.own.count_spans(traces.count, unmapped=traces.unmapped, rejected=rejected)
     return _answer(receipt, media_type(request.headers["content-type"]))
-
-
-def _count(request: Request, receipt: Receipt, now_us: int) -> None:
-    request.state.accepted_events = receipt.verdicts.accepted + receipt.facts.accepted
-    request.state.own.count_events(
-        (*receipt.verdicts.accepted_at, *receipt.facts.accepted_at),
-        duplicate=receipt.verdicts.duplicate + receipt.facts.duplicate,
-        rejected=[error.code for error in receipt.verdicts.errors],
-        now_us=now_us,
-        history=False,
-    )
 
 
 def _answer(receipt: Receipt, media: str) -> Response:

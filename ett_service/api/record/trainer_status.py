@@ -11,6 +11,7 @@ from ett_service.api.answers import Answer
 from ett_service.api.bodies import described, read_struct
 from ett_service.api.deps import Job, State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.api.record.events import count_verdicts
 from ett_service.ingest.text import Frame
 from ett_service.ingest.trainer_status import Trainer, TrainerStatusUpdate, accept
 
@@ -59,16 +60,7 @@ async def accept_trainer_status(
         frame=Frame(state.limits, now_us),
     )
     verdicts = await asyncio.wrap_future(state.store.submit(write))
-    if verdicts.marked and state.worker is not None:
-        state.worker.wake()
-    request.state.accepted_events = verdicts.accepted
-    request.state.own.count_events(
-        verdicts.accepted_at,
-        duplicate=verdicts.duplicate,
-        rejected=[error.code for error in verdicts.errors],
-        now_us=now_us,
-        history=False,
-    )
+    count_verdicts(request, state, verdicts, now_us=now_us)
     if verdicts.errors:
         error = verdicts.errors[0]
         pointer = "/trainerStatus/lastUpdatedTime" if error.pointer.endswith("/at") else ""

@@ -50,6 +50,16 @@ class Receipt:
     facts: Verdicts
     rejected: Mapping[str, int]  #: how many spans, by the code of what is wrong with them
 
+    @property
+    def together(self) -> Verdicts:
+        """The verdicts on both; what was refused is of spans alone."""
+        return replace(
+            self.verdicts,
+            accepted_at=(*self.verdicts.accepted_at, *self.facts.accepted_at),
+            duplicate=self.verdicts.duplicate + self.facts.duplicate,
+            marked=(*self.verdicts.marked, *self.facts.marked),
+        )
+
 
 NO_JOB = "no_job"
 """What is wrong with a span that names no job."""
