@@ -173,6 +173,7 @@ def ways_of_findings() -> Iterator[tuple[str, set[str], int]]:
         search.lease.renew()
         with delivering(store, clock, [receiver]) as delivery:
             while True:
+                search.lease.renew()
                 assert search.lease.epoch is not None
                 trace.taken()
                 search.run_once(search.lease.epoch)
