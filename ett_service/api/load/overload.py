@@ -25,7 +25,7 @@ from ett_service.api.load.admission import UNKNOWN, Admission, Place, Pool, Refu
 from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
 from ett_service.storage.engine.errors import StorageUnavailable
-from ett_service.storage.engine.store import interrupt
+from ett_service.storage.engine.statements import interrupt
 
 ALWAYS_IN = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What answers however busy the process is, and takes nothing from the work."""

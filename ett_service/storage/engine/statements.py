@@ -313,3 +313,12 @@ def lift_time_limit(conn: Connection) -> None:
     """Let the statements of this transaction take as long as they need."""
     if conn.dialect.name == "postgresql":
         conn.exec_driver_sql("SET LOCAL statement_timeout = 0")
+
+
+def interrupt(conn: Connection) -> None:
+    """End the statement that another thread runs on *conn*, if any, by ``StorageUnavailable``."""
+    connection: Any = conn.connection.driver_connection
+    if conn.dialect.name == "sqlite":
+        connection.interrupt()
+    else:
+        connection.cancel_safe(timeout=2.0)

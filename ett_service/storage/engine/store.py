@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import URL, Connection
 
@@ -88,12 +88,3 @@ def _existing(address: URL) -> Path:
     if not path.exists():
         raise WrongStore(f"There is no database at {path}.", "Run: ett migrate")
     return path
-
-
-def interrupt(conn: Connection) -> None:
-    """End the statement that another thread runs on *conn*, if any, by ``StorageUnavailable``."""
-    connection: Any = conn.connection.driver_connection
-    if conn.dialect.name == "sqlite":
-        connection.interrupt()
-    else:
-        connection.cancel_safe(timeout=2.0)
