@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
@@ -13,6 +14,7 @@ from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import unmerged
+from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record.dirty_marks import JobKey, Slots
 from ett_service.worker.queue import JobQueue
 
@@ -44,6 +46,7 @@ class Folding:
         self._most_threads = _THREADS[store.dialect]
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
         self._folds = Folds()
+        self._cohort_ids: defaultdict[int, CohortIds] = defaultdict(dict)  #: by project
         self._queue = JobQueue()
         self._done: SimpleQueue[_Settling] = SimpleQueue()
         self._reading: set[JobKey] = set()
@@ -164,6 +167,7 @@ class Folding:
             kept_fold=fold,
             limits=self._limits,
             open_every_us=self._open_every_us,
+            cohort_ids=self._cohort_ids[key.project_id],
         )
         future = self._store.submit(work)
         self._writing.add(key)
@@ -185,6 +189,8 @@ class Folding:
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, error)
             return False
+        if fold:
+            self._cohort_ids[key.project_id] |= fold.cohort_ids
         if usable := fold or before:
             self._folds.keep(usable)
         self._stubborn.discard(key)

@@ -1,7 +1,7 @@
 """Keys of jobs, the marks of those that have to be folded, and their locks."""
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -14,6 +14,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
@@ -80,7 +81,7 @@ _COUNT = select(func.count()).select_from(
     .subquery()
 )
 
-_BATCHES = select(dirty.c.batch).where(
+BATCHES = select(dirty.c.batch).where(
     dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job")
 )
 
@@ -99,21 +100,38 @@ _OUTDATE = (
     .values(due_us=0)
 )
 
-_BORN = select(job.c.received_us).where(
+BORN = select(job.c.received_us).where(
     job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
 )
 
 # SQLite's only writer holds the whole database, and knows no such clause.
 # A mark's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
-_LOCK = _BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
-_WAIT = _BORN.with_for_update(key_share=True)
-_WAIT_ALONE = _BORN.with_for_update()
+_LOCK = BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
+_WAIT = BORN.with_for_update(key_share=True)
+_WAIT_ALONE = BORN.with_for_update()
 
 _TAKE = (
     delete(dirty)
     .where(dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
     .returning(dirty.c.batch, dirty.c.marked_us)
 )
+
+
+_locked = _LOCK.cte("locked").prefix_with("MATERIALIZED")
+_taken = (
+    delete(dirty)
+    .where(
+        dirty.c.project_id == bindparam("of_project"),
+        dirty.c.job == bindparam("of_job"),
+        exists(select(_locked.c.received_us)),
+    )
+    .returning(dirty.c.batch, dirty.c.marked_us)
+    .cte("taken")
+)
+CLAIM = select(_locked.c.received_us, _taken.c.batch, _taken.c.marked_us).select_from(
+    _locked.outerjoin(_taken, true())
+)
+"""Lock a job and take its marks, each with when the job's first event came; only on PostgreSQL."""
 
 
 Slots: TypeAlias = Collection[int] | None
@@ -150,7 +168,7 @@ def outdate(conn: Connection, formula_version: int) -> None:
 
 def batches(conn: Connection, key: JobKey) -> Sequence[int]:
     """Return the batches that the job's marks name."""
-    return conn.scalars(_BATCHES, _of(key)).all()
+    return conn.scalars(BATCHES, _of(key)).all()
 
 
 def born_us(conn: Connection, key: JobKey) -> int | None:
@@ -158,7 +176,7 @@ def born_us(conn: Connection, key: JobKey) -> int | None:
 
     It tells the job from one of the same name that was deleted.
     """
-    return conn.scalar(_BORN, _of(key))
+    return conn.scalar(BORN, _of(key))
 
 
 def lock(conn: Connection, key: JobKey) -> int | None:
@@ -185,8 +203,13 @@ def mark(conn: Connection, key: JobKey, now_us: int) -> None:
 
 def take(conn: Connection, key: JobKey) -> Marks:
     """Delete the job's marks and return what they said."""
-    taken = [(batch, marked_us) for batch, marked_us in conn.execute(_TAKE, _of(key))]
-    return Marks([batch for batch, _ in taken], min((us for _, us in taken), default=None))
+    return marks_from(map(tuple, conn.execute(_TAKE, _of(key))))
+
+
+def marks_from(rows: Iterable[tuple[int, int]]) -> Marks:
+    """Return what marks said, each a batch and when it was made."""
+    marks = list(rows)
+    return Marks([batch for batch, _ in marks], min((us for _, us in marks), default=None))
 
 
 def _named(slots: Slots) -> dict[str, object]:
