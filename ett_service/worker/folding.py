@@ -71,9 +71,9 @@ class Folding:
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
         with self._store.reading() as conn:
-            keys = self._queue.next(conn, now_us, slots, under_way)
-            self._unmerged |= unmerged.waits(conn, slots)
-        for key in keys:
+            turn = self._queue.next(conn, now_us, slots, under_way)
+        self._unmerged |= turn.unmerged
+        for key in turn.keys:
             fold = self._folds.take(key)
             if fold or key in self._stubborn:
                 self._write(key, fold)

@@ -1,6 +1,7 @@
 """Which jobs are to be folded next."""
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -10,6 +11,13 @@ from ett_service.storage.record.dirty_marks import JobKey, Slots
 
 _FIRST_RETRY_US = SECOND_US
 _LONGEST_RETRY_US = 300 * SECOND_US
+
+
+class Turn(NamedTuple):
+    """What is to be done next."""
+
+    keys: list[JobKey]  #: of the jobs to be folded
+    unmerged: bool  #: whether a fold waits to be merged
 
 
 class JobQueue:
@@ -22,18 +30,16 @@ class JobQueue:
 
     def next(
         self, conn: Connection, now_us: int, slots: Slots = None, without: Collection[JobKey] = ()
-    ) -> list[JobKey]:
+    ) -> Turn:
         """Return up to ``most`` jobs: the longest marked first, then the longest overdue."""
         most = self._most + len(self._not_before) + len(without)
-        keys = dirty_marks.marked(conn, most, slots)
-        if len(keys) < most:
-            keys += dirty_marks.due(conn, now_us, most, slots)
+        waiting = dirty_marks.waiting(conn, now_us, most, slots)
         ready = [
             key
-            for key in dict.fromkeys(keys)
+            for key in dict.fromkeys([*waiting.marked, *waiting.due])
             if self._not_before.get(key, 0) <= now_us and key not in without
         ]
-        return ready[: self._most]
+        return Turn(ready[: self._most], waiting.unmerged)
 
     def failed(self, key: JobKey, now_us: int) -> float:
         """Put the job off, and return for how many seconds."""

@@ -10,7 +10,7 @@ from tests.builders.record import progress
 
 def turn(turns: JobQueue, store: Store, now_us: int) -> list[JobKey]:
     with store.reading() as conn:
-        return turns.next(conn, now_us)
+        return turns.next(conn, now_us).keys
 
 
 def test_marked_jobs_come_before_overdue_ones(store: Store, project_id: int) -> None:

@@ -88,7 +88,7 @@ def _driver(conn: Connection) -> Any:
 
 
 def _is_idle(conn: Connection) -> bool:
-    return _driver(conn).info.transaction_status == TransactionStatus.IDLE
+    return bool(_driver(conn).info.transaction_status == TransactionStatus.IDLE)
 
 
 def _ask(

@@ -18,6 +18,7 @@ from sqlalchemy import (
     update,
 )
 
+from ett_service.storage.engine.trips import read_and_end
 from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import dirty, job, job_ledger, unmerged
 
@@ -49,6 +50,14 @@ class Marks(NamedTuple):
     oldest_us: int | None  #: when the first of them was made; None if there is none
 
 
+class Waiting(NamedTuple):
+    """What there is to do."""
+
+    marked: list[JobKey]  #: jobs with facts that their ledgers do not know, oldest mark first
+    due: list[JobKey]  #: whose ledgers time alone has outdated, longest overdue first
+    unmerged: bool  #: whether a fold waits to be merged
+
+
 def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
     """Say in SQL which rows belong to a batch."""
     return (
@@ -63,8 +72,6 @@ _MARKED = (
     .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
     .limit(bindparam("most"))
 )
-_MARKED_IN_SLOTS = _MARKED.where(in_slots(dirty))
-
 _DUE = (
     select(job_ledger.c.project_id, job_ledger.c.job)
     .where(job_ledger.c.due_us <= bindparam("now_us"))
@@ -72,7 +79,14 @@ _DUE = (
     .limit(bindparam("most"))
 )
 
-_DUE_IN_SLOTS = _DUE.where(in_slots(job_ledger))
+_UNMERGED = select(unmerged.c.fold).limit(1)
+
+_WAITING = (_MARKED, _DUE, _UNMERGED)
+_WAITING_IN_SLOTS = (
+    _MARKED.where(in_slots(dirty)),
+    _DUE.where(in_slots(job_ledger)),
+    _UNMERGED.where(in_slots(unmerged)),
+)
 
 #: A union leaves out what comes twice.
 _COUNT = select(func.count()).select_from(
@@ -138,17 +152,14 @@ Slots: TypeAlias = Collection[int] | None
 """Of which slots jobs are wanted; None for all, and always None on SQLite."""
 
 
-def marked(conn: Connection, most: int, slots: Slots = None) -> list[JobKey]:
-    """Return up to *most* jobs with facts that their ledgers do not know, oldest mark first."""
-    statement = _MARKED if slots is None else _MARKED_IN_SLOTS
-    return [JobKey(*row) for row in conn.execute(statement, {"most": most, **_named(slots)})]
-
-
-def due(conn: Connection, now_us: int, most: int, slots: Slots = None) -> list[JobKey]:
-    """Return up to *most* jobs whose ledgers time alone has outdated, longest overdue first."""
-    statement = _DUE if slots is None else _DUE_IN_SLOTS
+def waiting(conn: Connection, now_us: int, most: int, slots: Slots = None) -> Waiting:
+    """Return up to *most* jobs of each kind in *slots*, or of all; *conn* reads no more."""
+    statements = _WAITING if slots is None else _WAITING_IN_SLOTS
     parameters = {"now_us": now_us, "most": most, **_named(slots)}
-    return [JobKey(*row) for row in conn.execute(statement, parameters)]
+    marked, due, unmerged_fold = read_and_end(conn, [(each, parameters) for each in statements])
+    return Waiting(
+        [JobKey(*row) for row in marked], [JobKey(*row) for row in due], bool(unmerged_fold)
+    )
 
 
 def count(conn: Connection) -> int:
