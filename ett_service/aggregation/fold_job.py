@@ -5,11 +5,14 @@ metrics fold every event anew.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sqlalchemy import Connection
 
+from ett_service.core.dimensions import Cohort
 from ett_service.core.fleet.contribution import Cells, contribution, first_difference
 from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
@@ -17,7 +20,7 @@ from ett_service.core.ledger.fold import JobFold
 from ett_service.core.ledger.results import FORMULA_VERSION, Exclusion, JobLedger
 from ett_service.core.words import JobState
 from ett_service.storage.engine.store import Readable
-from ett_service.storage.engine.trips import in_one_trip
+from ett_service.storage.engine.trips import begin_last_trip
 from ett_service.storage.fleet import contributions
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import (
@@ -28,10 +31,10 @@ from ett_service.storage.folded_jobs import (
     StoredLedger,
     existing_rows,
 )
-from ett_service.storage.jobs import batches, ledgers
+from ett_service.storage.jobs import batches
+from ett_service.storage.jobs.claims import ClaimedJob, claim, read_whole
 from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.metrics.counters import CounterSample, counter_sample
-from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.events import JobRecord, job_record, job_records
 
@@ -133,6 +136,8 @@ def due_us(ledger: JobLedger, open_every_us: int) -> int | None:
     return min(due, default=None)
 
 
+NO_COHORTS: Mapping[Cohort, int] = MappingProxyType({})
+
 _LONG = 2_000  #: events; to fold more than these takes longer than others should wait for a lock
 
 
@@ -150,18 +155,19 @@ class KeptFold:
     ledger: JobLedger | None = None  #: what is stored; None where that was not read
     exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
     batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
+    cohort_ids: CohortIds = field(default_factory=dict)  #: of what it added to the fleet
 
 
 def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> KeptFold:
     """Take in all events that the job has, outside of the transaction that will store them.
 
     What is read first may be overtaken by what is read later, never the other way round: a
-    revision that still stands vouches for every batch whose mark was gone before it.
+    revision that still stands vouches for every batch whose mark was gone before it. *conn* reads
+    no more.
     """
-    born_us, head = dirty_marks.born_us(conn, key), ledgers.head(conn, key)
-    batches = frozenset(dirty_marks.batches(conn, key))
-    fold = take_in(job_record(conn, key), limits)
-    return KeptFold(key, fold, born_us, _revision(head), batches=batches)
+    job = read_whole(conn, key)
+    fold = take_in(job.record, limits)
+    return KeptFold(key, fold, job.born_us, _revision(job.head), batches=frozenset(job.batches))
 
 
 def refresh(
@@ -171,6 +177,8 @@ def refresh(
     kept_fold: KeptFold | None = None,
     limits: Limits = DEFAULT_LIMITS,
     open_every_us: int = OPEN_EVERY_US,
+    *,
+    cohort_ids: Mapping[Cohort, int] = NO_COHORTS,
 ) -> KeptFold | None:
     """Fold what came into the job and store its ledger as of *now_us*, in microseconds.
 
@@ -179,49 +187,74 @@ def refresh(
     changed nothing, if another worker holds the job or has just done the same, or if it is gone.
 
     What *kept_fold* cannot take in is folded with all events of the job, inside the
-    transaction; for a long job ``NotForward`` is raised instead.
+    transaction; for a long job ``NotForward`` is raised instead. *cohort_ids* are known ones of
+    the project's cohorts. *conn* reads no more; its writes are sent with the commit.
     """
-    born_us = dirty_marks.lock(conn, key)
-    if born_us is None:
+    claimed = claim(conn, key, None if kept_fold is None else kept_fold.batches)
+    if claimed is None or not (claimed.marks.batches or is_outdated(claimed.head, now_us)):
         return None
-    marks = dirty_marks.take(conn, key)
-    head = ledgers.head(conn, key)
-    if not (marks.batches or is_outdated(head, now_us)):
-        return None
-    revision, folded = _revision(head), None
-    if kept_fold and (kept_fold.born_us, kept_fold.revision) == (born_us, revision):
-        folded = _fold_forward(conn, kept_fold, marks.batches, now_us, limits)
-    previous = kept_fold if folded else None
-    if folded is None:
-        if kept_fold and kept_fold.fold.event_count > _LONG:
-            raise NotForward
-        folded = fold_job(job_record(conn, key), now_us, limits)
+    previous, folded = _folded(conn, claimed, kept_fold, now_us, limits)
     changes = JobChanges(key.project_id)
-    new_head = folded.head(revision + 1, now_us, open_every_us)
-    if head is None:  # nothing is stored of the job
-        changes.compare_ledger(key, folded.ledger, new_head, LedgerRows())
-    else:
-        changes.compare_ledger(key, folded.ledger, new_head, _stored(conn, folded, previous))
-    roll_up(conn, changes, folded, previous)
-    cohort_ids: CohortIds = {}
-    changes.contributions.learn(conn, key.project_id, cohort_ids)
-    with in_one_trip(conn):
-        changes.write(conn, cohort_ids, now_us if marks.oldest_us is None else marks.oldest_us)
-    return KeptFold(key, folded.fold, born_us, new_head.revision, folded.ledger, folded.exclusions)
+    head = folded.head(_revision(claimed.head) + 1, now_us, open_every_us)
+    is_new = claimed.head is None  # nothing is stored of the job
+    stored = LedgerRows() if is_new else _stored(conn, folded, previous)
+    changes.compare_ledger(key, folded.ledger, head, stored)
+    roll_up(conn, changes, folded, previous, is_new=is_new)
+    ids = changes.contributions.known(cohort_ids)
+    changes.contributions.learn(conn, key.project_id, ids)
+    begin_last_trip(conn)
+    oldest_us = claimed.marks.oldest_us
+    changes.write(conn, ids, now_us if oldest_us is None else oldest_us)
+    return KeptFold(
+        key,
+        folded.fold,
+        claimed.born_us,
+        head.revision,
+        folded.ledger,
+        folded.exclusions,
+        cohort_ids=ids,
+    )
+
+
+def _folded(
+    conn: Connection,
+    claimed: ClaimedJob,
+    kept_fold: KeptFold | None,
+    now_us: int,
+    limits: Limits,
+) -> tuple[KeptFold | None, FoldedJob]:
+    """Fold a job on, or whole; return the fold that was continued, if one was."""
+    record = claimed.record
+    if kept_fold is None:
+        return None, fold_job(record, now_us, limits)
+    stored = (claimed.born_us, _revision(claimed.head))
+    if (kept_fold.born_us, kept_fold.revision) == stored:
+        with suppress(NotForward):
+            return kept_fold, fold_job(record, now_us, limits, previous=kept_fold.fold)
+    if kept_fold.fold.event_count > _LONG:
+        raise NotForward
+    return None, fold_job(job_record(conn, record.key), now_us, limits)
 
 
 def roll_up(
-    conn: Connection, changes: JobChanges, folded: FoldedJob, previous: KeptFold | None = None
+    conn: Connection,
+    changes: JobChanges,
+    folded: FoldedJob,
+    previous: KeptFold | None = None,
+    *,
+    is_new: bool = False,
 ) -> None:
     """Gather what the job adds to the fleet and to the counters.
 
-    Where *previous* is what was stored before, only from the first hour on that differs.
+    Where *previous* is what was stored before, only from the first hour on that differs. Where the
+    job *is_new*, nothing is stored, and nothing read.
     """
     since = None
     if previous and previous.ledger and previous.exclusions == folded.exclusions:
         since = first_difference(previous.ledger, folded.ledger, folded.fold.changed_from)
     cells = folded.cells(since)
-    changes.compare_cells(folded.key, cells, contributions.existing(conn, folded.key, since))
+    stored = {} if is_new else contributions.existing(conn, folded.key, since)
+    changes.compare_cells(folded.key, cells, stored)
     changes.compare_sample(folded.key, folded.counter_sample())
 
 
@@ -234,18 +267,6 @@ def is_outdated(head: Head | None, now_us: int) -> bool:
 
 def _revision(head: Head | None) -> int:
     return head.revision if head else 0
-
-
-def _fold_forward(
-    conn: Connection, kept_fold: KeptFold, batches: Sequence[int], now_us: int, limits: Limits
-) -> FoldedJob | None:
-    """Fold what the marks stand for into the kept fold; None if it has to be begun anew."""
-    unread = [batch for batch in batches if batch not in kept_fold.batches]
-    record = job_record(conn, kept_fold.key, unread)
-    try:
-        return fold_job(record, now_us, limits, previous=kept_fold.fold)
-    except NotForward:
-        return None
 
 
 def _stored(conn: Connection, folded: FoldedJob, previous: KeptFold | None) -> StoredLedger:

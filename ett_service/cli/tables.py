@@ -2,9 +2,11 @@
 
 On a terminal a table is as wide as the terminal at most. Headings are folded first, then words at
 their spaces; names and numbers never are. Where that is not enough, spare columns are left out,
-and a line below names them. Nothing is ever cut.
+and a line below names them; then words are folded behind ``_``, ``:`` and ``/``. Nothing is ever
+cut.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +25,7 @@ from ett_service.cli.output import shown, write_line
 
 _BETWEEN = 2
 _LEAST_PROSE = 16
+_JOINTS = re.compile(r"(?<=[_:/])(?=.)")
 
 Answer: TypeAlias = Mapping[str, Any]
 """What the API answers, or a part of it."""
@@ -39,7 +42,7 @@ class _Kind(Enum):
 
     NUMBER = auto()  #: not at all; they line up at the right
     NAME = auto()  #: not at all
-    WORDS = auto()  #: at spaces
+    WORDS = auto()  #: at spaces, and in need within long words
     PROSE = auto()  #: at spaces, and long words anywhere
 
 
@@ -100,7 +103,7 @@ def write_table(
     layout = _layout(columns, [*body, *foot], width)
     table = _table(columns, layout, is_boxed=console.is_terminal)
     for row in body:
-        table.add_row(*(row[place] for place in layout))
+        table.add_row(*(_folded(row[place], width) for place, width in layout.items()))
     if foot:
         table.add_section()
         table.add_row(*(foot[0][place] for place in layout), style="bold")
@@ -197,6 +200,8 @@ def _layout(
         return wide
     least = {place: _narrowest(column, stacks[place]) for place, column in enumerate(columns)}
     kept = _kept(columns, least, width)
+    if _taken(least[place] for place in kept) > width:
+        least |= {place: _narrowest(columns[place], stacks[place], _JOINTS) for place in kept}
     free = width - _taken(least[place] for place in kept)
     widths = {}
     for left, place in enumerate(sorted(kept, key=lambda place: wide[place] - least[place])):
@@ -224,10 +229,28 @@ def _widest(column: Column, stack: Sequence[Text]) -> int:
     return max(each.cell_len for each in (Text(column.heading), *stack))
 
 
-def _narrowest(column: Column, stack: Sequence[Text]) -> int:
+def _narrowest(column: Column, stack: Sequence[Text], joints: re.Pattern[str] | None = None) -> int:
     heading = max((Text(word).cell_len for word in column.heading.split()), default=0)
     if column.kind in (_Kind.NUMBER, _Kind.NAME):
         return max([heading, *(cell.cell_len for cell in stack)])
-    words = [Text(word).cell_len for cell in stack for word in cell.plain.split()]
-    longest = max(words, default=0)
+    words = [word for cell in stack for word in cell.plain.split()]
+    parts = [part for word in words for part in (joints.split(word) if joints else [word])]
+    longest = max((Text(part).cell_len for part in parts), default=0)
     return max(heading, longest if column.kind is _Kind.WORDS else min(longest, _LEAST_PROSE))
+
+
+def _folded(cell: Text, width: int) -> Text:
+    """Fold the words that are wider than the column behind their joints."""
+    if cell.cell_len <= width:
+        return cell
+    lines = [""]
+    for word in cell.plain.split(" "):
+        parts = [word] if Text(word).cell_len <= width else _JOINTS.split(word)
+        for place, part in enumerate(parts):
+            joined = f"{lines[-1]}{'' if place else ' '}{part}"
+            begins_line = not lines[-1] or (len(parts) > 1 and not place)
+            if not begins_line and Text(joined).cell_len <= width:
+                lines[-1] = joined
+            else:
+                lines.append(part)
+    return Text("\n".join(lines[1:]), cell.style)

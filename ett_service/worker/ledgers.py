@@ -5,11 +5,12 @@ Many jobs are folded at a time, none of which waits for the others, and merged o
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 from typing_extensions import override
@@ -28,6 +29,7 @@ from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
+from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey, Slots
 from ett_service.storage.record.slots import SLOTS
@@ -52,6 +54,13 @@ _Settling: TypeAlias = Callable[[], bool]
 _EVERY_JOB = 1_000_000  #: more than are picked at once
 
 
+class Turn(NamedTuple):
+    """What is to be done next."""
+
+    keys: list[JobKey]  #: of the jobs to be folded
+    unmerged: bool  #: whether a fold waits to be merged
+
+
 class JobQueue:
     """Jobs in the order of their need. A job that failed comes later, then later still."""
 
@@ -62,18 +71,16 @@ class JobQueue:
 
     def next(
         self, conn: Connection, now_us: int, slots: Slots = None, without: Collection[JobKey] = ()
-    ) -> list[JobKey]:
+    ) -> Turn:
         """Return up to ``most`` jobs: the longest marked first, then the longest overdue."""
         most = self._most + len(self._not_before) + len(without)
-        keys = dirty_marks.marked(conn, most, slots)
-        if len(keys) < most:
-            keys += dirty_marks.due(conn, now_us, most, slots)
+        waiting = dirty_marks.waiting(conn, now_us, most, slots)
         ready = [
             key
-            for key in dict.fromkeys(keys)
+            for key in dict.fromkeys([*waiting.marked, *waiting.due])
             if self._not_before.get(key, 0) <= now_us and key not in without
         ]
-        return ready[: self._most]
+        return Turn(ready[: self._most], waiting.unmerged)
 
     def failed(self, key: JobKey, now_us: int) -> float:
         """Put the job off, and return for how many seconds."""
@@ -106,6 +113,7 @@ class Folding:
         self._most_threads = _THREADS[store.dialect]
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
         self._folds = Folds()
+        self._cohort_ids: defaultdict[int, CohortIds] = defaultdict(dict)  #: by project
         self._queue = JobQueue()
         self._done: SimpleQueue[_Settling] = SimpleQueue()
         self._reading: set[JobKey] = set()
@@ -130,9 +138,9 @@ class Folding:
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
         with self._store.reading() as conn:
-            keys = self._queue.next(conn, now_us, slots, under_way)
-            self._unmerged |= rollup_deltas.waits(conn, slots)
-        for key in keys:
+            turn = self._queue.next(conn, now_us, slots, under_way)
+        self._unmerged |= turn.unmerged
+        for key in turn.keys:
             fold = self._folds.take(key)
             if fold or key in self._stubborn:
                 self._write(key, fold)
@@ -228,6 +236,7 @@ class Folding:
             kept_fold=fold,
             limits=self._limits,
             open_every_us=self._open_every_us,
+            cohort_ids=self._cohort_ids[key.project_id],
         )
         future = self._store.submit(work)
         self._writing.add(key)
@@ -249,6 +258,8 @@ class Folding:
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, error)
             return False
+        if fold:
+            self._cohort_ids[key.project_id] |= fold.cohort_ids
         if usable := fold or before:
             self._folds.keep(usable)
         self._stubborn.discard(key)

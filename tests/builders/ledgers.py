@@ -127,4 +127,4 @@ def recomputed(
 def marked(store: Store) -> list[JobKey]:
     """Return the jobs that are marked as changed."""
     with store.reading() as conn:
-        return dirty_marks.marked(conn, 100)
+        return dirty_marks.waiting(conn, 0, 100).marked

@@ -54,6 +54,27 @@ def test_a_table_fits_the_terminal_and_breaks_no_name(columns: int) -> None:
     assert left_out == {100: ["accelerators"]}.get(columns, [])
 
 
+_FINDINGS = """
+from ett_service.cli.tables import identifier, number, text, write_table
+row = {"id": "01M76GVQ005HSC6023KY8TNWJQ", "what": "checkpoint_blocking_seconds", "ratio": "x 2.17"}
+row |= {"cohort": "cluster:birch model:vision-transformer-22b"}
+write_table((identifier("id"), text("what"), text("cohort"), number("ratio")), [row])
+"""
+
+
+def test_long_words_are_folded_at_their_joints_where_nothing_is_spare() -> None:
+    assert "checkpoint_blocking_seconds  cluster:birch" in _on_a_terminal(_FINDINGS, 100)
+
+    shown = _on_a_terminal(_FINDINGS, 72)
+    assert max(map(len, shown.splitlines())) <= 72
+    cells = [line[28:].split() for line in shown.splitlines()[2:]]
+    assert cells == [
+        ["checkpoint_", "cluster:birch", "x", "2.17"],
+        ["blocking_", "model:"],
+        ["seconds", "vision-transformer-22b"],
+    ]
+
+
 def test_words_are_styled_on_a_terminal_alone() -> None:
     assert "\x1b[31mfailed" in _on_a_terminal(_JOBS, 120, NO_COLOR="")
     assert "[31m" not in _on_a_terminal(_JOBS, 120, NO_COLOR="1")

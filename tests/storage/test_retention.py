@@ -167,7 +167,7 @@ def test_a_pruned_job_takes_no_correction_and_is_not_folded_again(
         )
     store.write(lambda conn: dirty_marks.outdate(conn, -1))
     with store.reading() as conn:
-        assert dirty_marks.due(conn, LATER, 9) == []
+        assert dirty_marks.waiting(conn, LATER, 9).due == []
         assert (batches.count(conn), batches.pruned(conn)) == (0, 1)
     store.write(lambda conn: dirty_marks.mark(conn, key, LATER))
 

@@ -32,7 +32,7 @@ POLL_SECONDS = 10 * PATIENCE_S
 
 def turn(turns: JobQueue, store: Store, now_us: int) -> list[JobKey]:
     with store.reading() as conn:
-        return turns.next(conn, now_us)
+        return turns.next(conn, now_us).keys
 
 
 def test_marked_jobs_come_before_overdue_ones(store: Store, project_id: int) -> None:
@@ -200,7 +200,7 @@ def test_what_is_under_way_is_not_picked_again(
 def test_jobs_of_other_slots_are_left_alone(store: Store, project_id: int) -> None:
     keys = started(store, project_id, *map(str, range(20)))
     with store.reading() as conn:
-        mine = dirty_marks.marked(conn, 99, range(32))
+        mine = dirty_marks.waiting(conn, 0, 99, range(32)).marked
     with folding_of(store) as jobs:
         jobs.pick(range(32))
         assert jobs.settle_all() == len(mine)

@@ -1,12 +1,17 @@
 """PostgreSQL: pooled transactions of many processes."""
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import URL, Connection, Dialect, Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DisconnectionError, ProgrammingError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from ett_service.storage.engine.errors import (
     LockTimeout,
@@ -15,6 +20,7 @@ from ett_service.storage.engine.errors import (
     WrongStore,
     translated,
 )
+from ett_service.storage.engine.trips import ending_last_trip, restore
 
 T = TypeVar("T")
 
@@ -25,6 +31,8 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "60s",
 }
 _CONNECTIONS = 16
+_RESTED_S = 1.0
+_USED = "used_at"
 
 #: A table, a column or a function that is not there.
 _MISSING = frozenset({"42P01", "42703", "42883"})
@@ -33,15 +41,35 @@ _MISSING = frozenset({"42P01", "42703", "42883"})
 def pooled_engine(address: URL) -> Engine:
     """Return an engine whose sessions give up on what takes too long."""
     options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-    return create_engine(
+    engine = create_engine(
         address,
         connect_args={"options": options, "application_name": "ett", "connect_timeout": 5},
         pool_size=_CONNECTIONS,
         max_overflow=_CONNECTIONS,
         pool_timeout=10,
-        pool_pre_ping=True,
         hide_parameters=True,  # errors are logged, and events are their senders'
     )
+    event.listen(engine, "checkin", _restore)
+    event.listen(engine, "checkout", partial(_ping_if_rested, engine.dialect))
+    return engine
+
+
+def _restore(driver: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+    if driver is not None:
+        restore(driver)
+    record.info[_USED] = time.monotonic()
+
+
+def _ping_if_rested(
+    dialect: Dialect, driver: DBAPIConnection, record: ConnectionPoolEntry, _: object
+) -> None:
+    """Have a connection replaced that broke while it rested; one in steady use costs no trip."""
+    if time.monotonic() - record.info.get(_USED, math.inf) < _RESTED_S:
+        return
+    try:
+        dialect.do_ping(driver)
+    except dialect.loaded_dbapi.Error as error:
+        raise DisconnectionError from error
 
 
 class PostgresqlStore:
@@ -91,7 +119,12 @@ class PostgresqlStore:
         self._engine.dispose()
 
     def _write(self, work: Callable[[Connection], T]) -> T:
-        with self._explained(), translated(), self._engine.begin() as conn:
+        with (
+            self._explained(),
+            translated(),
+            self._engine.begin() as conn,
+            ending_last_trip(conn),
+        ):
             return work(conn)
 
     @contextmanager

@@ -26,7 +26,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
 
 from ett_service.storage.engine.insertion import Values, copy, insert_values, unnested
-from ett_service.storage.engine.trips import is_in_one_trip
+from ett_service.storage.engine.trips import is_last_trip
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -105,7 +105,7 @@ def add(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[V
 
 def insert(conn: Connection, table: Table, names: tuple[str, ...], rows: Sequence[Values]) -> None:
     """Insert rows of whose primary keys there are none, as :func:`put` does, but many faster."""
-    if _as_arrays(conn, rows) and not is_in_one_trip(conn):
+    if _as_arrays(conn, rows) and not is_last_trip(conn):
         copy(conn, table.name, (*_keys(table), *names), rows)
     else:
         put(conn, table, names, rows)
@@ -131,7 +131,7 @@ def _upsert(
 
 
 def _as_arrays(conn: Connection, rows: Sequence[Values]) -> bool:
-    fewest = 2 if is_in_one_trip(conn) else _ARRAYS_FROM
+    fewest = 2 if is_last_trip(conn) else _ARRAYS_FROM
     return conn.dialect.name == "postgresql" and len(rows) >= fewest
 
 

@@ -136,6 +136,11 @@ class ContributionChanges:
             if place not in cells
         ]
 
+    def known(self, ids: Mapping[Cohort, int]) -> CohortIds:
+        """Return those of *ids* that the cells need."""
+        needed = {change.place[1] for change in self.cells}
+        return {cohort: ids[cohort] for cohort in needed if cohort in ids}
+
     def learn(self, conn: Connection, project_id: int, ids: CohortIds) -> None:
         """Have *ids* know all cohorts of the cells; new ones are inserted."""
         ids |= {change.place[1]: change.before.cohort_id for change in self.cells if change.before}

@@ -22,6 +22,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
 from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.engine.trips import begin_last_trip
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
 from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import cohort, cohort_day, unmerged
@@ -289,31 +290,28 @@ def unmerged_cells(conn: Connection, project_id: int) -> Iterator[UnmergedCell]:
         yield from decoded(cells)
 
 
-def waits(conn: Connection, slots: Collection[int] | None = None) -> bool:
-    """Whether there is anything to be merged of jobs in *slots*, or of any."""
-    if slots is None:
-        return conn.scalar(_WAITS) is not None
-    return conn.scalar(_WAITS.where(in_slots(unmerged)), {"slots": sorted(slots)}) is not None
-
-
 def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
     """Take up to ``MERGED_AT_ONCE`` folds of jobs in *slots*, or of all, into the rollups.
 
-    Return how many those were. What another merger is at is left to it.
+    Return how many those were. What another merger is at is left to it. *conn* reads no more; its
+    writes are sent with the commit.
     """
     parameters: dict[str, Any] = {"most": MERGED_AT_ONCE}
     if slots is not None:
         parameters["slots"] = sorted(slots)
-    return _merge(conn, conn.execute(_taking(in_some=slots is not None), parameters).all())
+    taken = conn.execute(_taking(in_some=slots is not None), parameters).all()
+    additions = _added_up(conn, taken)
+    begin_last_trip(conn)
+    _write_each(conn, additions)
+    return len(taken)
 
 
 def merge_jobs(conn: Connection, batch: JobBatch) -> None:
     """Take all folds of these jobs into the rollups."""
-    _merge(conn, conn.execute(_TAKE_OF_JOBS, batch.parameters()).all())
+    _write_each(conn, _added_up(conn, conn.execute(_TAKE_OF_JOBS, batch.parameters()).all()))
 
 
 _OF_PROJECT = select(unmerged.c.cells).where(unmerged.c.project_id == bindparam("project_id"))
-_WAITS = select(unmerged.c.fold).limit(1)
 _TAKEN = (unmerged.c.project_id, unmerged.c.cells)
 _TAKE_OF_JOBS = delete(unmerged).where(*of_jobs(unmerged)).returning(*_TAKEN)
 _EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
@@ -331,13 +329,20 @@ def _taking(*, in_some: bool) -> Executable:
     return delete(unmerged).where(tuple_(*keys).in_(chosen)).returning(*_TAKEN)
 
 
-def _merge(conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]) -> int:
+def _added_up(conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]) -> Mapping[int, Additions]:
+    """Add up what folds added, by project, as the rollups have it."""
     by_project: defaultdict[int, list[UnmergedCell]] = defaultdict(list)
     for project_id, cells in taken:
         by_project[project_id] += decoded(cells)
-    for project_id, of_folds in sorted(by_project.items()):
-        _merged(conn, project_id, of_folds).write(conn, project_id)
-    return len(taken)
+    return {
+        project_id: _merged(conn, project_id, of_folds)
+        for project_id, of_folds in sorted(by_project.items())
+    }
+
+
+def _write_each(conn: Connection, by_project: Mapping[int, Additions]) -> None:
+    for project_id, additions in by_project.items():
+        additions.write(conn, project_id)
 
 
 def _merged(conn: Connection, project_id: int, cells: Sequence[UnmergedCell]) -> Additions:

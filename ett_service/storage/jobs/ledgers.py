@@ -272,7 +272,7 @@ def _of_job(table: Table, *names: str) -> Select[Any]:
     )
 
 
-_HEAD = _of_job(
+HEAD = _of_job(
     schema.job_ledger, "revision", "formula_version", "event_count", "folded_us", "due_us"
 )
 _LEDGER = _of_job(schema.job_ledger, "answer")
@@ -297,7 +297,7 @@ _read_recovery = msgspec.json.Decoder(Recovery).decode
 
 def head(conn: Connection, key: JobKey) -> Head | None:
     """Read the head of a job's ledger; None if it has none yet."""
-    row = conn.execute(_HEAD, key._asdict()).first()
+    row = conn.execute(HEAD, key._asdict()).first()
     return Head(*row) if row else None
 
 

@@ -19,7 +19,6 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import (
     OF_JOB,
     STANDING,
-    STANDING_CORRECTIONS,
     attempt_key_of,
     in_time,
     job_parameters,
@@ -187,11 +186,8 @@ def _put(
     attempt: AttemptKey | None = None,
 ) -> None:
     kind = rows[0]["kind"]
-    stands = (
-        conn.execute(STANDING_CORRECTIONS.where(*_is(kind, attempt)), job_parameters(key))
-        .mappings()
-        .all()
-    )
+    standing = select(correction).where(*STANDING, *_is(kind, attempt)).order_by(correction.c.id)
+    stands = conn.execute(standing, job_parameters(key)).mappings().all()
     if [{name: row[name] for name in rows[0]} for row in stands] == list(rows):
         return
     _taken_back(conn, key, kind, made_by, now_us, attempt)

@@ -1,7 +1,7 @@
 """Keys of jobs, the marks of those that have to be folded, and their locks."""
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -14,9 +14,11 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     update,
 )
 
+from ett_service.storage.engine.trips import read_and_end
 from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import dirty, job, job_ledger, unmerged
 
@@ -48,6 +50,14 @@ class Marks(NamedTuple):
     oldest_us: int | None  #: when the first of them was made; None if there is none
 
 
+class Waiting(NamedTuple):
+    """What there is to do."""
+
+    marked: list[JobKey]  #: jobs with facts that their ledgers do not know, oldest mark first
+    due: list[JobKey]  #: whose ledgers time alone has outdated, longest overdue first
+    unmerged: bool  #: whether a fold waits to be merged
+
+
 def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
     """Say in SQL which rows belong to a batch."""
     return (
@@ -62,8 +72,6 @@ _MARKED = (
     .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
     .limit(bindparam("most"))
 )
-_MARKED_IN_SLOTS = _MARKED.where(in_slots(dirty))
-
 _DUE = (
     select(job_ledger.c.project_id, job_ledger.c.job)
     .where(job_ledger.c.due_us <= bindparam("now_us"))
@@ -71,7 +79,14 @@ _DUE = (
     .limit(bindparam("most"))
 )
 
-_DUE_IN_SLOTS = _DUE.where(in_slots(job_ledger))
+_UNMERGED = select(unmerged.c.fold).limit(1)
+
+_WAITING = (_MARKED, _DUE, _UNMERGED)
+_WAITING_IN_SLOTS = (
+    _MARKED.where(in_slots(dirty)),
+    _DUE.where(in_slots(job_ledger)),
+    _UNMERGED.where(in_slots(unmerged)),
+)
 
 #: A union leaves out what comes twice.
 _COUNT = select(func.count()).select_from(
@@ -80,7 +95,7 @@ _COUNT = select(func.count()).select_from(
     .subquery()
 )
 
-_BATCHES = select(dirty.c.batch).where(
+BATCHES = select(dirty.c.batch).where(
     dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job")
 )
 
@@ -99,15 +114,15 @@ _OUTDATE = (
     .values(due_us=0)
 )
 
-_BORN = select(job.c.received_us).where(
+BORN = select(job.c.received_us).where(
     job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
 )
 
 # SQLite's only writer holds the whole database, and knows no such clause.
 # A mark's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
-_LOCK = _BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
-_WAIT = _BORN.with_for_update(key_share=True)
-_WAIT_ALONE = _BORN.with_for_update()
+_LOCK = BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
+_WAIT = BORN.with_for_update(key_share=True)
+_WAIT_ALONE = BORN.with_for_update()
 
 _TAKE = (
     delete(dirty)
@@ -116,21 +131,35 @@ _TAKE = (
 )
 
 
+_locked = _LOCK.cte("locked").prefix_with("MATERIALIZED")
+_taken = (
+    delete(dirty)
+    .where(
+        dirty.c.project_id == bindparam("of_project"),
+        dirty.c.job == bindparam("of_job"),
+        exists(select(_locked.c.received_us)),
+    )
+    .returning(dirty.c.batch, dirty.c.marked_us)
+    .cte("taken")
+)
+CLAIM = select(_locked.c.received_us, _taken.c.batch, _taken.c.marked_us).select_from(
+    _locked.outerjoin(_taken, true())
+)
+"""Lock a job and take its marks, each with when the job's first event came; only on PostgreSQL."""
+
+
 Slots: TypeAlias = Collection[int] | None
 """Of which slots jobs are wanted; None for all, and always None on SQLite."""
 
 
-def marked(conn: Connection, most: int, slots: Slots = None) -> list[JobKey]:
-    """Return up to *most* jobs with facts that their ledgers do not know, oldest mark first."""
-    statement = _MARKED if slots is None else _MARKED_IN_SLOTS
-    return [JobKey(*row) for row in conn.execute(statement, {"most": most, **_named(slots)})]
-
-
-def due(conn: Connection, now_us: int, most: int, slots: Slots = None) -> list[JobKey]:
-    """Return up to *most* jobs whose ledgers time alone has outdated, longest overdue first."""
-    statement = _DUE if slots is None else _DUE_IN_SLOTS
+def waiting(conn: Connection, now_us: int, most: int, slots: Slots = None) -> Waiting:
+    """Return up to *most* jobs of each kind in *slots*, or of all; *conn* reads no more."""
+    statements = _WAITING if slots is None else _WAITING_IN_SLOTS
     parameters = {"now_us": now_us, "most": most, **_named(slots)}
-    return [JobKey(*row) for row in conn.execute(statement, parameters)]
+    marked, due, unmerged_fold = read_and_end(conn, [(each, parameters) for each in statements])
+    return Waiting(
+        [JobKey(*row) for row in marked], [JobKey(*row) for row in due], bool(unmerged_fold)
+    )
 
 
 def count(conn: Connection) -> int:
@@ -150,7 +179,7 @@ def outdate(conn: Connection, formula_version: int) -> None:
 
 def batches(conn: Connection, key: JobKey) -> Sequence[int]:
     """Return the batches that the job's marks name."""
-    return conn.scalars(_BATCHES, _of(key)).all()
+    return conn.scalars(BATCHES, _of(key)).all()
 
 
 def born_us(conn: Connection, key: JobKey) -> int | None:
@@ -158,7 +187,7 @@ def born_us(conn: Connection, key: JobKey) -> int | None:
 
     It tells the job from one of the same name that was deleted.
     """
-    return conn.scalar(_BORN, _of(key))
+    return conn.scalar(BORN, _of(key))
 
 
 def lock(conn: Connection, key: JobKey) -> int | None:
@@ -185,8 +214,13 @@ def mark(conn: Connection, key: JobKey, now_us: int) -> None:
 
 def take(conn: Connection, key: JobKey) -> Marks:
     """Delete the job's marks and return what they said."""
-    taken = [(batch, marked_us) for batch, marked_us in conn.execute(_TAKE, _of(key))]
-    return Marks([batch for batch, _ in taken], min((us for _, us in taken), default=None))
+    return marks_from(map(tuple, conn.execute(_TAKE, _of(key))))
+
+
+def marks_from(rows: Iterable[tuple[int, int]]) -> Marks:
+    """Return what marks said, each a batch and when it was made."""
+    marks = list(rows)
+    return Marks([batch for batch, _ in marks], min((us for _, us in marks), default=None))
 
 
 def _named(slots: Slots) -> dict[str, object]:

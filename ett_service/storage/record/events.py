@@ -1,7 +1,7 @@
 """The record of a job: events and clock offsets as accepted, corrections, and the store's epoch."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
@@ -114,11 +114,11 @@ T = TypeVar("T")
 
 _event, _producer, _job, _store = schema.event, schema.producer, schema.job, schema.store
 
-_EVENTS = select(_event.c.type, _event.c.body).where(
+EVENTS = select(_event.c.type, _event.c.body).where(
     _event.c.project_id == bindparam("project_id"), _event.c.job == bindparam("job")
 )
-_EVENTS_OF_BATCHES = _EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
-_SPANS = _EVENTS.where(
+_EVENTS_OF_BATCHES = EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
+_SPANS = EVENTS.where(
     _event.c.type == SpanOver.type,
     # The text of a body is no index, but spares the decoding of what it leaves out.
     _event.c.body.contains(bindparam("phase")),
@@ -141,7 +141,7 @@ def events(
     """Return the job's events in no order, of these *batches* only where they are given."""
     of_the_job = {"project_id": project_id, "job": job}
     if batches is None:
-        rows = conn.execute(_EVENTS, of_the_job)
+        rows = conn.execute(EVENTS, of_the_job)
         return [decode_body(kind, body) for kind, body in rows]
     decoded: list[Event] = []
     for piece in _pieces(batches):
@@ -204,18 +204,45 @@ OF_JOB = (
 STANDING = (*OF_JOB, correction.c.taken_back_us.is_(None))
 
 
-STANDING_CORRECTIONS = select(correction).where(*STANDING).order_by(correction.c.id)
+class StandingCorrection(NamedTuple):
+    """What a row says of a correction that stands."""
+
+    kind: str
+    launch: str
+    attempt: int
+    cycle: int
+    origin: str
+    cause: str
+    from_us: int | None
+    to_us: int | None
+    why: str
+    made_by: str
+    made_us: int
+
+
+STANDING_CORRECTIONS = (
+    select(*(correction.c[name] for name in StandingCorrection._fields))
+    .where(*STANDING)
+    .order_by(correction.c.id)
+)
+"""The corrections that stand; its parameters are those of :func:`job_parameters`."""
 
 
 def corrections_of(conn: Connection, key: JobKey) -> Corrections:
     """Read the corrections that stand."""
+    rows = conn.execute(STANDING_CORRECTIONS, job_parameters(key))
+    return corrections_from(map(tuple, rows))
+
+
+def corrections_from(rows: Iterable[tuple[Any, ...]]) -> Corrections:
+    """Return what the rows of standing corrections say."""
     verdicts: dict[AttemptKey, FailureVerdict] = {}
     exclusions: list[Exclusion] = []
-    for row in conn.execute(STANDING_CORRECTIONS, job_parameters(key)):
+    for row in map(StandingCorrection._make, rows):
         if row.kind == EXCLUSION:
             exclusions.append(Exclusion(row.from_us, row.to_us))
         else:
-            verdicts[attempt_key_of(row)] = FailureVerdict(
+            verdicts[AttemptKey(row.launch, row.attempt, row.cycle)] = FailureVerdict(
                 Origin(row.origin), Cause(row.cause), row.why, row.made_by, row.made_us
             )
     return Corrections(verdicts, tuple(sorted(exclusions, key=in_time)))
@@ -239,7 +266,7 @@ _NO_CORRECTIONS = Corrections({}, ())
 # A job has as many producers as processes ever took part in it, and nearly all of their clocks are
 # right: the database leaves those out, as the fold would.
 _WRONG = func.abs(producer.c.offset_us) > TOLERANCE_US
-_CLOCKS = select(producer.c.producer, producer.c.offset_us).where(
+CLOCKS = select(producer.c.producer, producer.c.offset_us).where(
     producer.c.project_id == bindparam("project_id"), producer.c.job == bindparam("job"), _WRONG
 )
 _CLOCKS_OF_JOBS = select(producer.c.job, producer.c.producer, producer.c.offset_us).where(
@@ -266,7 +293,7 @@ def job_record(conn: Connection, key: JobKey, batches: Collection[int] | None = 
     """Read a job; of its events only those of the *batches*, where they are given."""
     is_empty = batches is not None and not batches
     of_batches = [] if is_empty else events(conn, *key, batches)
-    rows = conn.execute(_CLOCKS, key._asdict())
+    rows = conn.execute(CLOCKS, key._asdict())
     clocks = {row.producer: row.offset_us for row in rows}
     return JobRecord(key, of_batches, clocks, corrections_of(conn, key))
 

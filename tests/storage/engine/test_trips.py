@@ -2,19 +2,25 @@
 
 import os
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from ett_service.aggregation.fold_job import refresh, warm
+from ett_service.aggregation.fold_job import KeptFold, refresh, warm
 from ett_service.core.events import AttemptStarted, JobFacts
 from ett_service.storage import schema
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
-from ett_service.storage.engine.trips import Question, in_one_trip, is_in_one_trip, read_together
+from ett_service.storage.engine.trips import (
+    Question,
+    begin_last_trip,
+    is_last_trip,
+    read_and_end,
+    read_together,
+)
+from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import marker
 from tests.builders.clock import HOUR, NOON
@@ -29,28 +35,35 @@ def row(project_id: int, name: str) -> dict[str, Any]:
     return {"project_id": project_id, "id": name, "at_us": 0, "made_us": 0, **texts}
 
 
-def trips(conn: Connection, act: Callable[[], object]) -> int:
-    """Count what is sent and waited for, as libpq traces it."""
-    driver: Any = conn.connection.driver_connection
-    with tempfile.TemporaryFile() as file:
-        driver.pgconn.trace(file.fileno())
-        try:
-            act()
-        finally:
-            driver.pgconn.untrace()
-        os.lseek(file.fileno(), 0, os.SEEK_SET)
-        sent = [line.split("\t") for line in file.read().decode().splitlines()]
-    return sum("F" in line and {"Sync", "Query"} & set(line) != set() for line in sent)
+class Trace:
+    """What libpq sends and receives on a connection."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when it is read
+        driver: Any = conn.connection.driver_connection
+        self._pgconn = driver.pgconn
+        self._pgconn.trace(self._file.fileno())
+
+    def trips(self) -> int:
+        """Stop, and count how often something was sent after an answer."""
+        self._pgconn.untrace()
+        with self._file as file:
+            os.lseek(file.fileno(), 0, os.SEEK_SET)
+            parts = [line.split(b"\t") for line in file.read().splitlines()]
+        directions = [part[1] for part in parts if part[1:2] in ([b"F"], [b"B"])]
+        return sum(
+            after == b"F" != before
+            for before, after in zip([b"B", *directions], directions, strict=False)
+        )
 
 
-def test_what_a_block_writes_stands(store: Store, project_id: int) -> None:
+def test_what_the_last_trip_writes_stands(store: Store, project_id: int) -> None:
     def work(conn: Connection) -> list[bool]:
-        blocks = [is_in_one_trip(conn)]
-        with in_one_trip(conn):
-            blocks.append(is_in_one_trip(conn))
-            for name in "abc":
-                conn.execute(insert(marker), row(project_id, name))
-        return blocks
+        begun = [is_last_trip(conn)]
+        begin_last_trip(conn)
+        for name in "abc":
+            conn.execute(insert(marker), row(project_id, name))
+        return [*begun, is_last_trip(conn)]
 
     assert store.write(work) == [False, store.dialect == "postgresql"]
     of_project = select(marker.c.id).where(marker.c.project_id == bindparam("project"))
@@ -59,13 +72,16 @@ def test_what_a_block_writes_stands(store: Store, project_id: int) -> None:
             conn, [(of_project, {"project": project_id}), (of_project, {"project": 0})]
         )
     assert (sorted(ids), none) == ([("a",), ("b",), ("c",)], [])
+    assert store.write(is_last_trip) is False
 
 
-def test_an_error_in_a_block_is_the_one_that_it_is_alone(store: Store, project_id: int) -> None:
+def test_an_error_of_the_last_trip_is_the_one_that_it_is_alone(
+    store: Store, project_id: int
+) -> None:
     def work(conn: Connection) -> None:
-        with in_one_trip(conn):
-            conn.execute(insert(marker), row(project_id, "a"))
-            conn.execute(insert(marker), row(project_id, "a"))
+        begin_last_trip(conn)
+        conn.execute(insert(marker), row(project_id, "a"))
+        conn.execute(insert(marker), row(project_id, "a"))
 
     with pytest.raises(IntegrityError):
         store.write(work)
@@ -73,50 +89,79 @@ def test_an_error_in_a_block_is_the_one_that_it_is_alone(store: Store, project_i
         assert conn.execute(select(marker)).all() == []
 
 
-@ON_POSTGRESQL
-def test_an_outage_in_a_block_is_told_as_one(store: Store) -> None:
+def test_nothing_stands_of_a_last_trip_that_an_error_ends(store: Store, project_id: int) -> None:
     def work(conn: Connection) -> None:
-        with in_one_trip(conn):
-            conn.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-            conn.exec_driver_sql("SELECT 1")
+        begin_last_trip(conn)
+        conn.execute(insert(marker), row(project_id, "a"))
+        raise LookupError
+
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            store.write(work)
+    with store.reading() as conn:
+        assert conn.execute(select(marker)).all() == []
+
+
+@ON_POSTGRESQL
+def test_an_outage_in_the_last_trip_is_told_as_one(store: Store) -> None:
+    def work(conn: Connection) -> None:
+        begin_last_trip(conn)
+        conn.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+        conn.exec_driver_sql("SELECT 1")
 
     with pytest.raises(StorageUnavailable):
         store.write(work)
 
 
 @ON_POSTGRESQL
-def test_several_writes_and_several_reads_are_one_trip_each(store: Store, project_id: int) -> None:
-    def write(conn: Connection) -> None:
-        with in_one_trip(conn):
-            for name in "abc":
-                conn.execute(insert(marker), row(project_id, name))
+def test_what_is_read_together_and_what_is_written_last_are_one_trip_each(
+    store: Store, project_id: int
+) -> None:
+    questions: list[Question] = [
+        (select(table), {}) for table in (marker, schema.job, schema.lease)
+    ]
 
-    def work(conn: Connection) -> tuple[int, int, int]:
-        conn.exec_driver_sql("SELECT 1")
-        apart = trips(conn, lambda: [conn.exec_driver_sql("SELECT 1") for _ in range(3)])
-        written = trips(conn, lambda: write(conn))
-        questions: list[Question] = [
-            (select(table), {}) for table in (marker, schema.job, schema.lease)
-        ]
-        return apart, written, trips(conn, lambda: read_together(conn, questions))
+    def write(conn: Connection) -> tuple[int, Trace]:
+        trace = Trace(conn)
+        for statement, _ in questions:
+            conn.execute(statement).all()
+        apart = trace.trips()
+        trace = Trace(conn)
+        begin_last_trip(conn)
+        for name in "abc":
+            conn.execute(insert(marker), row(project_id, name))
+        return apart, trace
 
-    assert store.write(work) == (3, 1, 1)
+    apart, written = store.write(write)
+    with store.reading() as conn:
+        trace = Trace(conn)
+        read_and_end(conn, questions)
+
+    assert (apart, written.trips(), trace.trips()) == (4, 1, 1)
 
 
 @ON_POSTGRESQL
 def test_a_fold_takes_few_trips(store: Store, project_id: int) -> None:
     key, events = JobKey(project_id, "llm-70b"), [event(AttemptStarted, gpus=8)]
-    counts: list[tuple[int, int]] = []
-    for facts in (event(JobFacts, team="nlp"), event(JobFacts, NOON + 1, team="cv")):
-        deliver(store, key, [facts, *events])
-        with store.reading() as conn:
-            conn.exec_driver_sql("SELECT 1")
-            before = trips(conn, lambda: warm(conn, key))
-            kept = warm(conn, key)
+    cohort_ids: CohortIds = {}
+    kept: KeptFold | None = None
+    counts = []
 
-        def work(conn: Connection) -> int:
-            conn.exec_driver_sql("SELECT 1")
-            return trips(conn, lambda: refresh(conn, key, NOON + HOUR, kept))  # noqa: B023 - likewise
+    def fold(conn: Connection) -> tuple[KeptFold | None, Trace]:
+        trace = Trace(conn)
+        return refresh(conn, key, NOON + HOUR, kept, cohort_ids=cohort_ids), trace
 
-        counts.append((before, store.write(work)))
-    assert all(read <= 7 and written <= 12 for read, written in counts), counts
+    for number in range(3):
+        deliver(store, key, [event(JobFacts, NOON + number, team="nlp"), *events])
+        if not number:
+            with store.reading() as conn:
+                reading = Trace(conn)
+                kept = warm(conn, key)
+            counts.append(reading.trips())
+        kept, writing = store.write(fold)
+        assert kept is not None
+        cohort_ids |= kept.cohort_ids
+        counts.append(writing.trips())
+
+    # A new job: its events, its marks, its cohort, and what is written. Then: marks, hours, writes.
+    assert counts == [1, 5, 3, 3]

@@ -151,14 +151,14 @@ def test_a_fold_is_in_the_rollups_once_it_is_merged(store: Store, project_id: in
     folded(store, JobKey(project_id, "a"))
     assert stored_rollups(store) == {}
     with store.reading() as conn:
-        assert rollup_deltas.waits(conn)
+        assert dirty_marks.waiting(conn, 0, 1).unmerged
 
     assert store.write(rollup_deltas.merge) == 1
 
     assert check_rollups(store)
     assert store.write(rollup_deltas.merge) == 0
     with store.reading() as conn:
-        assert not rollup_deltas.waits(conn)
+        assert not dirty_marks.waiting(conn, 0, 1).unmerged
 
 
 def test_one_merge_takes_a_bounded_number_of_whole_folds(
@@ -178,7 +178,7 @@ def test_what_is_not_merged_is_not_visible_and_counts_as_waiting(
 ) -> None:
     folded(store, JobKey(project_id, "a"))
     with store.reading() as conn:
-        assert dirty_marks.marked(conn, 9) == []
+        assert dirty_marks.waiting(conn, 0, 9).marked == []
         assert dirty_marks.count(conn) == 1
         waiting = running.waiting(conn)
     assert waiting.jobs == 1

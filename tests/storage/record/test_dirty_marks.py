@@ -21,8 +21,8 @@ def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -
         deliver(store, key, [])
 
     with store.reading() as conn:
-        assert dirty_marks.marked(conn, 10) == [first, second]
-        assert dirty_marks.marked(conn, 1) == [first]
+        assert dirty_marks.waiting(conn, 0, 10).marked == [first, second]
+        assert dirty_marks.waiting(conn, 0, 1).marked == [first]
         assert dirty_marks.count(conn) == 2
         assert dirty_marks.jobs(conn) == [second, first]
         assert len(dirty_marks.batches(conn, first)) == 2
@@ -38,7 +38,7 @@ def test_marks_are_taken_once(store: Store, project_id: int) -> None:
     assert len(taken) == 1
     assert store.write(lambda conn: dirty_marks.take(conn, key).batches) == []
     with store.reading() as conn:
-        assert dirty_marks.marked(conn, 10) == [other]
+        assert dirty_marks.waiting(conn, 0, 10).marked == [other]
 
 
 def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> None:
@@ -50,9 +50,9 @@ def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> N
         store.write(partial(Connection.execute, statement=due))
 
     with store.reading() as conn:
-        assert dirty_marks.due(conn, 9, 10) == []
-        assert dirty_marks.due(conn, 10, 10) == [early]
-        assert dirty_marks.due(conn, 30, 10) == [early, late]
+        assert dirty_marks.waiting(conn, 9, 10).due == []
+        assert dirty_marks.waiting(conn, 10, 10).due == [early]
+        assert dirty_marks.waiting(conn, 30, 10).due == [early, late]
 
 
 def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> None:
@@ -65,11 +65,11 @@ def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> N
 
     store.write(lambda conn: dirty_marks.outdate(conn, head.formula_version))
     with store.reading() as conn:
-        assert dirty_marks.due(conn, 0, 10) == []
+        assert dirty_marks.waiting(conn, 0, 10).due == []
 
     store.write(lambda conn: dirty_marks.outdate(conn, head.formula_version + 1))
     with store.reading() as conn:
-        assert dirty_marks.due(conn, 0, 10) == [key]
+        assert dirty_marks.waiting(conn, 0, 10).due == [key]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -105,6 +105,6 @@ def test_a_mark_without_a_batch_asks_for_a_fold(store: Store, project_id: int) -
     store.write(lambda conn: dirty_marks.mark(conn, key, NOON))
 
     with store.reading() as conn:
-        assert dirty_marks.marked(conn, 10) == [key]
+        assert dirty_marks.waiting(conn, 0, 10).marked == [key]
         (batch,) = dirty_marks.batches(conn, key)
         assert events.events(conn, *key, [batch]) == []

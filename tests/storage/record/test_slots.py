@@ -114,7 +114,7 @@ def test_each_job_is_picked_in_one_slot(store: Store, project_id: int) -> None:
 
 def marked(store: Store, *of_slots: int) -> list[JobKey]:
     with store.reading() as conn:
-        return dirty_marks.marked(conn, 1000, of_slots)
+        return dirty_marks.waiting(conn, 0, 1000, of_slots).marked
 
 
 def test_a_job_falls_due_in_the_slot_in_which_it_is_marked(store: Store, project_id: int) -> None:
@@ -125,7 +125,7 @@ def test_a_job_falls_due_in_the_slot_in_which_it_is_marked(store: Store, project
 
     def due(conn: Connection, *of_slots: int) -> list[JobKey]:
         conn.execute(update(job_ledger).values(due_us=1))
-        return dirty_marks.due(conn, NOON, 9, of_slots)
+        return dirty_marks.waiting(conn, NOON, 9, of_slots).due
 
     assert store.write(lambda conn: due(conn, slot)) == [key]
     assert store.write(lambda conn: due(conn, *(set(range(SLOTS)) - {slot}))) == []
