@@ -13,7 +13,7 @@ from ett_service.ingest.refusals import Code, Refusal
 from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.dirty_marks import JobBatch
-from ett_service.storage.record.events import Content, known_contents, known_offsets
+from ett_service.storage.record.events import Content, stored_contents, stored_offsets
 from ett_service.storage.record.pruned import pruned
 from ett_service.storage.schema import dirty, event, job, job_history, producer
 
@@ -23,7 +23,7 @@ def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) 
     if batch.sent_at is None:
         return set()
     seen = {(each.job, each.producer) for each in batch.arrivals if each.producer is not None}
-    offsets = known_offsets(conn, project_id, seen)
+    offsets = stored_offsets(conn, project_id, seen)
     offset = now_us - batch.sent_at
     lowered = sorted(key for key in seen if _is_news(offset, offsets.get(key)))
     rows = [
@@ -130,7 +130,7 @@ def _insert(
     ]
     if insert_values(conn, event, _COLUMNS, rows) == len(rows):
         return {}
-    return known_contents(conn, project_id, firsts.keys(), but_of_batch=number)
+    return stored_contents(conn, project_id, firsts.keys(), but_of_batch=number)
 
 
 def _conflicts(

@@ -19,7 +19,7 @@ from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
 from ett_service.ingest.decode import read_made
 from ett_service.ingest.text import Frame
-from ett_service.storage.record.events import known_ids
+from ett_service.storage.record.events import stored_ids
 
 _STEP = "current_step"
 _TOKENS = "num_input_tokens_seen"
@@ -80,7 +80,7 @@ def accept(
     A step whose begin never arrived begins the life itself: the callback sends nothing twice.
     """
     seen = _name(trainer, "seen")
-    is_seen = bool(known_ids(conn, project_id, {(trainer.job, seen)}))
+    is_seen = bool(stored_ids(conn, project_id, {(trainer.job, seen)}))
     events = list(_events(trainer, status, is_begun=is_seen))
     if not is_seen:
         events.append(_event(trainer, status, "heartbeat", id=seen))

@@ -19,7 +19,7 @@ from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobu
 from ett_service.ingest.refusals import BodyTooLarge, Code, UnsupportedMedia
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits
-from ett_service.storage.record.events import known_ids
+from ett_service.storage.record.events import stored_ids
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
@@ -142,7 +142,7 @@ def _continued(
     whole needs no begin.
     """
     others = {_other(each) for each in arrivals if each.type in _BEGINNING}
-    stored = known_ids(conn, project_id, others)
+    stored = stored_ids(conn, project_id, others)
     stored_or_here = stored | {(each.job, each.id) for each in arrivals}
     continued = []
     for each in arrivals:

@@ -32,7 +32,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import Content, amounts
-from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
+from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily, unmerged
 
 
@@ -153,7 +153,7 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
         for cohort_id, has_own, excluded in _free(conn, day, cohort_ids)
         if bool(has_own) != own
     }
-    additions = Additions()
+    deltas = RollupDeltas()
     others = {
         excluded: rollup_deltas.other(conn, day.project_id, excluded=excluded)
         for excluded in sorted(set(taken.values()))
@@ -161,14 +161,14 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
     for cell in _content(conn, day, taken) if taken else ():
         other = others[taken[cell.cohort_id]]
         source, target = (other, cell.cohort_id) if own else (cell.cohort_id, other)
-        take, put = additions.take, additions.put
+        take, put = deltas.take, deltas.put
         if not cell.merged:
             take, put = put, take
         take(cell.hour_us, source, cell.sums, cell.tallies)
         put(cell.hour_us, target, cell.sums, cell.tallies)
     if taken:
         conn.execute(_SET, {**_named(day, taken), "own": own})
-        additions.write(conn, day.project_id)
+        deltas.write(conn, day.project_id)
     return len(taken)
 
 

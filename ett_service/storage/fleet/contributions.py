@@ -15,7 +15,7 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine import statements
 from ett_service.storage.fleet import rollup_deltas
-from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies
+from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies
 from ett_service.storage.fleet.rollups import start_of
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import cohort, contribution
@@ -157,11 +157,11 @@ class ContributionChanges:
             return
         self.learn(conn, project_id, ids)
         self._write_cells(conn, project_id, ids)
-        for job, additions in self._additions(ids).items():
-            rollup_deltas.append(conn, project_id, job, additions, marked_us)
+        for job, deltas in self._deltas(ids).items():
+            rollup_deltas.append(conn, project_id, job, deltas, marked_us)
 
-    def _additions(self, ids: CohortIds) -> Mapping[str, Additions]:
-        by_job: defaultdict[str, Additions] = defaultdict(Additions)
+    def _deltas(self, ids: CohortIds) -> Mapping[str, RollupDeltas]:
+        by_job: defaultdict[str, RollupDeltas] = defaultdict(RollupDeltas)
         for job, (hour_at, dimensions), before, after in self.cells:
             if before is not None:
                 by_job[job].take(hour_at, ids[dimensions], *amounts(before.content))

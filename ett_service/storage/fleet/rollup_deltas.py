@@ -156,7 +156,7 @@ def _emptied(table: Table) -> Delete:
 _DROP_EMPTY = {table: _emptied(table) for table in MEASURES_OF}
 
 
-class Additions:
+class RollupDeltas:
     """Differences of a project's hours, gathered cell by cell and then added at once.
 
     Rows are written in the order of their keys, so that two writers never wait for each other in
@@ -266,7 +266,9 @@ class UnmergedCell(NamedTuple):
     tallies: Tallies
 
 
-def append(conn: Connection, project_id: int, job: str, added: Additions, marked_us: int) -> None:
+def append(
+    conn: Connection, project_id: int, job: str, added: RollupDeltas, marked_us: int
+) -> None:
     """Append what a fold of the job adds; *marked_us* is when the oldest fact in it came in."""
     cells = [
         (hour_us, cohort_id, _nonzero(sums), tallies)
@@ -300,9 +302,9 @@ def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
     if slots is not None:
         parameters["slots"] = sorted(slots)
     taken = conn.execute(_taking(in_some=slots is not None), parameters).all()
-    additions = _added_up(conn, taken)
+    deltas = _added_up(conn, taken)
     begin_last_trip(conn)
-    _write_each(conn, additions)
+    _write_each(conn, deltas)
     return len(taken)
 
 
@@ -329,7 +331,9 @@ def _taking(*, in_some: bool) -> Executable:
     return delete(unmerged).where(tuple_(*keys).in_(chosen)).returning(*_TAKEN)
 
 
-def _added_up(conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]) -> Mapping[int, Additions]:
+def _added_up(
+    conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]
+) -> Mapping[int, RollupDeltas]:
     """Add up what folds added, by project, as the rollups have it."""
     by_project: defaultdict[int, list[UnmergedCell]] = defaultdict(list)
     for project_id, cells in taken:
@@ -340,25 +344,25 @@ def _added_up(conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]) -> Mappi
     }
 
 
-def _write_each(conn: Connection, by_project: Mapping[int, Additions]) -> None:
-    for project_id, additions in by_project.items():
-        additions.write(conn, project_id)
+def _write_each(conn: Connection, by_project: Mapping[int, RollupDeltas]) -> None:
+    for project_id, deltas in by_project.items():
+        deltas.write(conn, project_id)
 
 
-def _merged(conn: Connection, project_id: int, cells: Sequence[UnmergedCell]) -> Additions:
+def _merged(conn: Connection, project_id: int, cells: Sequence[UnmergedCell]) -> RollupDeltas:
     """Add up cells as the rollups have them, where some cohorts are in ``other``."""
-    gathered = Additions()
+    gathered = RollupDeltas()
     for cell in cells:
         gathered.put(*cell)
     days = {(day_of(hour_us), cohort_id) for (hour_us, cohort_id), _, _ in gathered.cells()}
     other = _others(conn, project_id, hold(conn, project_id, days))
     if not other:
         return gathered
-    additions = Additions()
+    deltas = RollupDeltas()
     for (hour_us, cohort_id), sums, tallies in gathered.cells():
         rolled_up_as = other.get((day_of(hour_us), cohort_id), cohort_id)
-        additions.put(hour_us, rolled_up_as, sums, tallies)
-    return additions
+        deltas.put(hour_us, rolled_up_as, sums, tallies)
+    return deltas
 
 
 def _others(

@@ -15,9 +15,9 @@ from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
 from ett_service.storage.fleet.rollup_deltas import (
     MEASURES_OF,
-    Additions,
     Amounts,
     CohortDay,
+    RollupDeltas,
     day_of,
 )
 from ett_service.storage.schema import cohort, cohort_day, contribution, project
@@ -162,11 +162,11 @@ def _unmerged(conn: Connection, project_id: int) -> dict[int, dict[Table, Amount
     parameters = {"project_id": project_id, "cohorts": {cell.cohort_id for cell in cells}}
     rows = conn.execute(_PLACES, parameters) if cells else ()
     places = {(day_us, cohort_id): place for day_us, cohort_id, place in map(tuple, rows)}
-    by_day: defaultdict[int, Additions] = defaultdict(Additions)
+    by_day: defaultdict[int, RollupDeltas] = defaultdict(RollupDeltas)
     for hour_us, cohort_id, sums, tallies in cells:
         day_us = day_of(hour_us)
         by_day[day_us].put(hour_us, places.get((day_us, cohort_id), _NOWHERE), sums, tallies)
-    return {day_us: additions.by_table() for day_us, additions in by_day.items()}
+    return {day_us: deltas.by_table() for day_us, deltas in by_day.items()}
 
 
 def _plus(stored: Mapping[Table, Amounts], more: Mapping[Table, Amounts]) -> dict[Table, Amounts]:
@@ -185,7 +185,7 @@ def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table
     lift_time_limit(conn)  # all of them are sorted at once
     rows = map(tuple, conn.execute(_ROLLED_UP, {"project_id": project_id}))
     for day_us, of_day in groupby(rows, key=lambda row: day_of(row[0])):
-        additions = Additions()
+        deltas = RollupDeltas()
         for hour_us, rolled_up_as, *sums, tallies in of_day:
-            additions.put(hour_us, rolled_up_as, *amounts(Content(tuple(sums), tallies)))
-        yield day_us, additions.by_table()
+            deltas.put(hour_us, rolled_up_as, *amounts(Content(tuple(sums), tallies)))
+        yield day_us, deltas.by_table()

@@ -250,12 +250,12 @@ def advance(conn: Connection, now_us: int, limits: LabelLimits) -> int | None:
         return 0
     clusters, cohorts = {row.cluster for row in fresh}, {row.cohort for row in fresh}
     shown = counter_labels.learn(conn, clusters, cohorts, limits)
-    additions = _Additions()
+    deltas = _CounterDeltas()
     for row in fresh:
         if not (row.is_history or row.kept_out):
-            additions.add(shown.of(row.cluster, row.cohort), row)
-    _write_counters(conn, additions.sums)
-    _write_exemplars(conn, additions.seen)
+            deltas.add(shown.of(row.cluster, row.cohort), row)
+    _write_counters(conn, deltas.sums)
+    _write_exemplars(conn, deltas.seen)
     conn.execute(
         _SETTLE,
         [
@@ -285,7 +285,7 @@ def put_gauges(conn: Connection, gauges: Mapping[str, GaugeSamples], now_us: int
 
 
 @dataclass(slots=True)
-class _Additions:
+class _CounterDeltas:
     """What is to be added to the counters, by label."""
 
     sums: dict[Labels, dict[str, int]] = field(default_factory=dict)
@@ -316,10 +316,10 @@ def _stored(conn: Connection, table: Table, labels: Sequence[Labels]) -> dict[La
     return {(row.cluster, row.cohort): row for row in rows}
 
 
-def _write_counters(conn: Connection, additions: Mapping[Labels, Mapping[str, int]]) -> None:
-    stored = _stored(conn, counter, list(additions))
+def _write_counters(conn: Connection, deltas: Mapping[Labels, Mapping[str, int]]) -> None:
+    stored = _stored(conn, counter, list(deltas))
     rows = []
-    for labels, added in sorted(additions.items()):
+    for labels, added in sorted(deltas.items()):
         row = stored.get(labels)
         sums = summed({} if row is None else _sums(row.sums), added, 1)
         marks = {} if row is None else _sums(row.marks)

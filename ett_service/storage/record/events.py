@@ -88,7 +88,7 @@ _OFFSETS = select(producer.c.job, producer.c.producer, producer.c.offset_us).whe
 )
 
 
-def known_contents(
+def stored_contents(
     conn: Connection, project_id: int, keys: Collection[Pair], *, but_of_batch: int
 ) -> dict[Pair, Content]:
     """Return by job and id what those events say that other batches brought."""
@@ -97,13 +97,13 @@ def known_contents(
     return {(job, name): (kind, body) for job, name, kind, body in rows}
 
 
-def known_ids(conn: Connection, project_id: int, keys: Collection[Pair]) -> set[Pair]:
+def stored_ids(conn: Connection, project_id: int, keys: Collection[Pair]) -> set[Pair]:
     """Return those of *keys*, jobs and ids, by which an event is stored."""
     rows = among_pairs(conn, _IDS, (event.c.job, event.c.id), keys, {"project_id": project_id})
     return {(job, name) for job, name in rows}
 
 
-def known_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> dict[Pair, int]:
+def stored_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) -> dict[Pair, int]:
     """Return by job and name the offsets of those producers that have one."""
     named = (producer.c.job, producer.c.producer)
     rows = among_pairs(conn, _OFFSETS, named, keys, {"project_id": project_id})

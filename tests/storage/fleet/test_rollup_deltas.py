@@ -17,7 +17,7 @@ from ett_service.storage.deletion import delete_job
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap, rollup_deltas
 from ett_service.storage.fleet.cohort_cap import ProjectDay
-from ett_service.storage.fleet.rollup_deltas import Additions, Sums, Tallies, day_of
+from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.metrics import running
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
@@ -58,16 +58,16 @@ def cohort_id(store: Store, project_id: int) -> int:
     return ids[Cohort(team="nlp")]
 
 
-def write(store: Store, project_id: int, additions: Additions) -> None:
-    store.write(lambda conn: additions.write(conn, project_id))
+def write(store: Store, project_id: int, deltas: RollupDeltas) -> None:
+    store.write(lambda conn: deltas.write(conn, project_id))
 
 
 def test_hours_add_up_to_days(store: Store, project_id: int, cohort_id: int) -> None:
-    additions = Additions()
+    deltas = RollupDeltas()
     for hour in (0, 23, 24):
-        additions.put(DAY + hour * HOUR_US, cohort_id, sums(stalled_us=7, cells=1), TALLIES)
-    write(store, project_id, additions)
-    write(store, project_id, additions)
+        deltas.put(DAY + hour * HOUR_US, cohort_id, sums(stalled_us=7, cells=1), TALLIES)
+    write(store, project_id, deltas)
+    write(store, project_id, deltas)
 
     assert read(store, "rollup_hourly") == {
         (DAY + hour * HOUR_US,): {"stalled_us": 14, "cells": 2} for hour in (0, 23, 24)
@@ -88,7 +88,7 @@ def test_what_is_taken_out_again_leaves_no_row(
     store: Store, project_id: int, cohort_id: int
 ) -> None:
     content = (DAY, cohort_id, sums(stalled_us=7, failures=1, cells=1), TALLIES)
-    there, back = Additions(), Additions()
+    there, back = RollupDeltas(), RollupDeltas()
     there.put(*content)
     back.take(*content)
 
@@ -100,7 +100,7 @@ def test_what_is_taken_out_again_leaves_no_row(
 
 
 def test_a_row_stays_while_it_sums_anything(store: Store, project_id: int, cohort_id: int) -> None:
-    both, back = Additions(), Additions()
+    both, back = RollupDeltas(), RollupDeltas()
     both.put(DAY, cohort_id, sums(stalled_us=7, cells=1), {})
     both.put(DAY, cohort_id, sums(cells=1), {})
     back.take(DAY, cohort_id, sums(stalled_us=7, cells=1), {})
@@ -112,17 +112,17 @@ def test_a_row_stays_while_it_sums_anything(store: Store, project_id: int, cohor
 
 
 def test_what_cancels_out_is_not_written() -> None:
-    additions = Additions()
-    additions.put(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
-    additions.take(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
+    deltas = RollupDeltas()
+    deltas.put(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
+    deltas.take(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
 
-    assert not any(additions.by_table().values())
+    assert not any(deltas.by_table().values())
 
 
 def test_amounts_of_64_bits_are_kept_whole(store: Store, project_id: int, cohort_id: int) -> None:
-    additions = Additions()
-    additions.put(DAY, cohort_id, sums(tokens=2**62, cells=1), {"queue_wait": {0: (1, 2**62)}})
-    write(store, project_id, additions)
+    deltas = RollupDeltas()
+    deltas.put(DAY, cohort_id, sums(tokens=2**62, cells=1), {"queue_wait": {0: (1, 2**62)}})
+    write(store, project_id, deltas)
 
     assert read(store, "rollup_daily")[(DAY,)]["tokens"] == 2**62
     assert read(store, "tally_daily")[DAY, "queue_wait", 0]["us"] == 2**62

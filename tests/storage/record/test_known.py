@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import Table, insert
 
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record.events import known_contents, known_offsets
+from ett_service.storage.record.events import stored_contents, stored_offsets
 from ett_service.storage.schema import event, job, producer
 from tests.builders.clock import NOON
 
@@ -32,10 +32,10 @@ def test_contents_are_found_by_job_and_id_but_those_of_the_batch_itself(
 ) -> None:
     ids = [(name, each) for name in ODD for each in ("a", "b")]
     with with_events.reading() as conn:
-        contents = known_contents(conn, project_id, ids, but_of_batch=6)
-        assert known_contents(conn, project_id, ids, but_of_batch=5) == {}
-        assert known_contents(conn, project_id + 1, ids, but_of_batch=6) == {}
-        assert known_contents(conn, project_id, [], but_of_batch=6) == {}
+        contents = stored_contents(conn, project_id, ids, but_of_batch=6)
+        assert stored_contents(conn, project_id, ids, but_of_batch=5) == {}
+        assert stored_contents(conn, project_id + 1, ids, but_of_batch=6) == {}
+        assert stored_contents(conn, project_id, [], but_of_batch=6) == {}
 
     assert contents == {(name, "a"): ("heartbeat", f"<{name}>") for name in ODD}
 
@@ -43,6 +43,6 @@ def test_contents_are_found_by_job_and_id_but_those_of_the_batch_itself(
 def test_offsets_are_found_by_job_and_producer(with_events: Store, project_id: int) -> None:
     producers = [(name, name) for name in ODD] + [(ODD[0], ODD[1])]
     with with_events.reading() as conn:
-        assert known_offsets(conn, project_id, producers) == {
+        assert stored_offsets(conn, project_id, producers) == {
             (name, name): len(name) for name in ODD
         }
