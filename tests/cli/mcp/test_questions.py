@@ -53,18 +53,18 @@ def test_every_answer_carries_what_it_rests_on(served: Server, name: str) -> Non
 def test_where_says_what_the_summary_says(served: Server) -> None:
     summary = served.get(f"/v1/fleet/summary?from={BEGIN}&to={END}&where=team:pretraining")["total"]
 
-    answer = questions.where_did_the_gpu_hours_go(
+    reply = questions.where_did_the_gpu_hours_go(
         access_to(served), HOUR, ["team"], ["team:pretraining"]
     )
 
-    answer = answer["answer"]
+    answer = reply["answer"]
     assert answer["ett_ratio"] == summary["ett_ratio"]
     assert sum(answer["gpu_hours_by_category"].values()) == pytest.approx(answer["gpu_hours"])
     assert answer["gpu_hours"] == pytest.approx(summary["gpu_seconds"] / 3600)
     waited = sum(answer["accelerator_hours_waited_by_owner"].values())
     assert waited == pytest.approx(sum(summary["weighted_owners"].values()) / 3600)
     assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
-    assert answer["basis"]["n"]["jobs"] == summary["jobs"]
+    assert reply["basis"]["n"]["jobs"] == summary["jobs"]
 
 
 def test_why_can_be_asked_by_owner(served: Server) -> None:
