@@ -16,6 +16,7 @@ from ett_service.client.torch.compile_records import laid_out, stages_of
 from ett_service.client.torch.compiles import facts_of
 from ett_service.core.failures.rules import RULES
 from ett_service.core.ledger.attempt_results import first_match
+from tests.builders.installed import python_path
 from tests.builders.servers.web import serving
 from tests.builders.trainers import environment, run_ett
 
@@ -242,22 +243,26 @@ ett.end()
 """
 
 
-@pytest.mark.long
 def rule_of(ended: dict[str, Any]) -> str:
     place, _ = first_match(ended["message"], "", ended["signal"], None) or (0, "")
     return RULES[place].name
 
 
-def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shell", [[], ["sh", "-c", '"$0" "$@"; exit']])
+def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(
+    shell: list[str], tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"
     script.write_text(CRASHING)
     torchrun = str(Path(sys.executable).parent / "torchrun")
     with serving() as web:
+        env = environment(tmp_path / "spool", web.url)
+        env["PYTHONPATH"] = python_path(tmp_path / "site")
         done = run_ett(
-            environment(tmp_path / "spool", web.url),
-            *("run", "--", torchrun, "--standalone", "--nproc-per-node=1", "--max-restarts=1"),
-            str(script),
+            env,
+            *("run", "--", *shell, torchrun, "--standalone"),
+            *("--nproc-per-node=1", "--max-restarts=1", str(script)),
         )
         assert done.returncode == 0, done.stderr
         events = web.events

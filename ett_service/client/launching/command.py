@@ -27,7 +27,6 @@ from ett_service.client.launching.launcher import (
     launcher_identity,
     left_by_child,
     run_child,
-    watched,
 )
 from ett_service.client.launching.runs import (
     ends_the_job,
@@ -103,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     if records:
         _before(launch)
     try:
-        code = run_child(watched(command), env, partial(_begun, launch) if records else _ignored)
+        code = run_child(command, env, partial(_begun, launch) if records else _ignored)
     except OSError as error:
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if records:

@@ -1,10 +1,8 @@
 """Running a trainer as a child: its exit is reported from outside, whatever killed it."""
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +16,6 @@ from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
 from ett_service.client.sending.tallies import LAUNCHER
 from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
-
-AGENT = "ett_service.client.torch.agent"
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -61,20 +57,6 @@ def left_by_child(env: Mapping[str, str]) -> Identity | None:
         if owner.get("launch") == launch and owner.get("job"):
             return identify(env, owner["job"], os.uname().nodename)
     return None
-
-
-def watched(command: Sequence[str]) -> list[str]:
-    """Return the command with torchrun's agent made to tell how its workers died.
-
-    Only where torchrun belongs to this very Python; every other command stays as it is.
-    """
-    program = shutil.which(command[0])
-    if not is_torchrun(command) or program is None:
-        return list(command)
-    if Path(program).absolute().parent != Path(sys.executable).parent:
-        return list(command)
-    rest = command[1:] if Path(command[0]).name == "torchrun" else command[3:]
-    return [sys.executable, "-m", AGENT, *rest]
 
 
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:
