@@ -33,9 +33,10 @@ from ett_service.client.launching.runs import (
     finished_notice,
     fresh_name,
     is_recorded_as,
+    lacks_its_script,
 )
 from ett_service.client.recorder import Recorder
-from ett_service.client.sending.backlog import spools
+from ett_service.client.sending.backlog import spools, unsent_lines
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
@@ -98,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
-    records = not is_disabled(env)
+    records = not (is_disabled(env) or lacks_its_script(command))
     if records:
         _before(launch)
     try:
@@ -241,21 +242,26 @@ def sync(args: argparse.Namespace) -> int:
 def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
     """Send what the child left, and say what went where; its exit code stays its own."""
     directory = job_directory(default_root(launch.env), identity.job)
-    target = launch.target
-    if target is None:
-        return
-    try:
-        shipment = ship(
-            spools(directory), target, seconds=_AFTER_CHILD_SECONDS, progress=lambda _: None
-        )
-    except OSError as error:
-        _complain(str(error), f"Later: ett sync {directory}", FAILED)
-        return
+    shipment = Shipment()
+    if launch.target is not None:
+        try:
+            shipment = ship(
+                spools(directory),
+                launch.target,
+                seconds=_AFTER_CHILD_SECONDS,
+                progress=lambda _: None,
+            )
+        except OSError as error:
+            _complain(str(error), f"Later: ett sync {directory}", FAILED)
+            return
     if as_json:
         _tell(shipment, as_json=True, file=sys.stderr)
-    if _exit_of(shipment, directory) == OK and not as_json:
-        tally = shipment.tally + launch.sent + collect(directory, identity.launch)
-        notice(Closing(identity.job, target, directory, tally, unsent=0).line())
+    unsent = unsent_lines(directory)
+    tally = shipment.tally + launch.sent + collect(directory, identity.launch)
+    if unsent or not as_json:
+        trouble = "" if shipment.stopped_by is None else shipment.stopped_by.reason
+        closing = Closing(identity.job, launch.target, directory, tally, unsent, trouble)
+        notice(closing.line())
 
 
 def _exit_of(shipment: Shipment, root: Path) -> int:

@@ -14,6 +14,7 @@ from ett_service.client.launching.runs import (
     finished_notice,
     fresh_name,
     is_recorded_as,
+    lacks_its_script,
 )
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
@@ -154,6 +155,35 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         done = run_ett(environment(tmp_path, web.url), "run", "--job", "j", "--", command)
         assert web.events == []
     assert done.returncode == 127
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "lacks"),
+    [
+        (("python", "no.py"), True),
+        (("/x/bin/python3.11", "-u", "-W", "ignore", "no.py", "--lr", "1"), True),
+        ((*TORCHRUN, "no.py"), True),
+        (("python", __file__, "no.py"), False),
+        (("python", "-m", "package", "no.py"), False),
+        (("python", "-c", "pass", "no.py"), False),
+        ((*TORCHRUN, "--module", "package", "no.py"), False),
+        (("python", "-m", "torch.distributed.run", "no.py"), False),
+        (("python",), False),
+        (("srun", "python", "no.py"), False),
+    ],
+)
+def test_a_script_that_is_not_there_is_told_from_other_arguments(
+    command: tuple[str, ...], *, lacks: bool
+) -> None:
+    assert lacks_its_script(command) is lacks
+
+
+def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path) -> None:
+    with serving() as web:
+        done = run_ett(environment(tmp_path, web.url), "run", "--", sys.executable, "no.py")
+        assert web.events == []
+    assert done.returncode == 2
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
