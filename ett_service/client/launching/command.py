@@ -17,6 +17,8 @@ from ett_service.client.identity import (
     NAMED,
     USABLE_NAMES,
     Identity,
+    gpus_of,
+    hosts_of,
     is_disabled,
     job_name,
     launch_of,
@@ -50,8 +52,6 @@ from ett_service.client.starting.opening import say_allocation
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
 
-# A launcher is no life of its child's rank, which reports its own start.
-_STARTED = {"type": "attempt_started", "cycle": None, "rank": None}
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
 _SHOWN = 60
@@ -164,7 +164,18 @@ def _before(launch: Launch) -> None:
 def _begun(launch: Launch) -> None:
     """Say that the attempt exists, now that its command runs."""
     if launch.identity is not None:
-        _begin(launch, launch.identity).write(_STARTED, launch.began_us)
+        _say_start(_begin(launch, launch.identity), launch)
+
+
+def _say_start(recorder: Recorder, launch: Launch) -> None:
+    """Say that the attempt exists, with what the environment tells of its machines.
+
+    A launcher is no life of its child's rank, which reports its own start.
+    """
+    started: dict[str, Any] = {"type": "attempt_started", "cycle": None, "rank": None}
+    if recorder.identity.leads:
+        started |= {"gpus": gpus_of(launch.env), "hosts": hosts_of(launch.env)}
+    recorder.write(started, launch.began_us)
 
 
 @guarded(otherwise=None)
@@ -219,7 +230,7 @@ def _begin_late(launch: Launch) -> Recorder | None:
     if not is_recorded_as(fresh, default_root(env), launch.began_s):
         return None
     recorder = _begin(launch, identity)
-    recorder.write(_STARTED, launch.began_us)
+    _say_start(recorder, launch)
     notice(f"recorded as job {fresh}; --job names it")
     return recorder
 
