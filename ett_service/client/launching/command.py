@@ -99,7 +99,9 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
-    records = not (is_disabled(env) or lacks_its_script(command))
+    if lacks_its_script(command):
+        env["ETT_DISABLED"] = "1"
+    records = not is_disabled(env)
     if records:
         _before(launch)
     try:
@@ -182,7 +184,7 @@ def _say_start(recorder: Recorder, launch: Launch) -> None:
 def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
     """Tell how the child ended, and with it the job, then send what it left.
 
-    A job that only the child could name is known by a spool of its launch, if one is left.
+    A job that only the child could name is known by what it left.
     """
     recorder = launch.session.recorder or _begin_late(launch)
     if recorder is None:
@@ -222,7 +224,8 @@ def _say_exit(recorder: Recorder, began_us: int) -> None:
 def _begin_late(launch: Launch) -> Recorder | None:
     """Begin to record once it is known whether the child has named the job itself."""
     env, fresh = launch.env, launch.fresh
-    if (identity := left_by_child(env)) is not None:
+    identity = left_by_child(env, launch.began_us)
+    if identity is not None and identity.job != fresh:
         return _begin(launch, identity)
     identity = launcher_identity(env, launch.command)
     if fresh is None or identity is None:

@@ -14,7 +14,7 @@ from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
-from ett_service.client.sending.tallies import LAUNCHER
+from ett_service.client.sending.tallies import LAUNCHER, job_of
 from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -49,14 +49,15 @@ def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identit
     return identify(env, None, os.uname().nodename)
 
 
-def left_by_child(env: Mapping[str, str]) -> Identity | None:
-    """Tell who a child was that named its job itself, from a spool that it left."""
-    launch = launch_of(env)
-    for directory in spools(default_root(env)):
-        owner = Backlog(directory, alive=True).owner
-        if owner.get("launch") == launch and owner.get("job"):
-            return identify(env, owner["job"], os.uname().nodename)
-    return None
+def left_by_child(env: Mapping[str, str], began_us: int) -> Identity | None:
+    """Tell who a child was that named its job itself, from what it has left since *began_us*."""
+    root, launch = default_root(env), launch_of(env)
+    if not launch:
+        return None
+    owners = (Backlog(directory, alive=True).owner for directory in spools(root))
+    left = (owner.get("job") for owner in owners if owner.get("launch") == launch)
+    job = next(filter(None, left), None) or job_of(root, launch, began_us)
+    return identify(env, job, os.uname().nodename) if job else None
 
 
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:

@@ -21,6 +21,7 @@ from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import environment, run_ett
 
+_TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 
 
@@ -136,8 +137,11 @@ def test_a_trainer_that_names_its_job_leaves_no_second_one(tmp_path: Path) -> No
     trainer = "import ett_service as ett; ett.init('inner'); ett.end()"
     with serving() as web:
         env = environment(tmp_path, web.url, ETT_JOB="")
-        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
         assert {event["job"] for event in web.events} == {"inner"}
+        assert ended_jobs(web.events) == [("inner", "completed")]
+        words = f"ett: inner: {len(web.events)} events sent to {web.url}; more: ett job inner\n"
+    assert done.stderr == words
 
 
 def test_the_name_that_was_given_at_launch_wins_over_the_one_in_the_script(tmp_path: Path) -> None:
@@ -179,11 +183,14 @@ def test_a_script_that_is_not_there_is_told_from_other_arguments(
     assert lacks_its_script(command) is lacks
 
 
-def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("program", "code"), [(sys.executable, 2), (_TORCHRUN, 1)])
+def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path, program: str, code: int) -> None:
+    if not Path(program).exists():
+        pytest.skip("torch is not installed")
     with serving() as web:
-        done = run_ett(environment(tmp_path, web.url), "run", "--", sys.executable, "no.py")
+        done = run_ett(environment(tmp_path, web.url), "run", "--", program, "no.py")
         assert web.events == []
-    assert done.returncode == 2
+    assert done.returncode == code
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
