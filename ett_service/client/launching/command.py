@@ -36,6 +36,7 @@ from ett_service.client.launching.runs import (
     fresh_name,
     is_recorded_as,
     lacks_its_script,
+    shared_name,
 )
 from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import spools, unsent_lines
@@ -123,7 +124,7 @@ class Launch:
     more_follows: bool
     session: Session = field(default_factory=Session)
     identity: Identity | None = None  #: where the job has a name before its command runs
-    fresh: str | None = None  #: the name of a job that nobody named
+    fresh: str | None = None  #: the name of a job that nobody named, unless its script does
     sent: Tally = field(default_factory=Tally)  #: by the launcher itself
     memory: MemoryKills = field(default_factory=MemoryKills)
     began_us: int = field(default_factory=mono_us)
@@ -150,7 +151,8 @@ def _before(launch: Launch) -> None:
     if name is None:
         if env.get("ETT_JOB"):
             notice(f"{env['ETT_JOB'][:_SHOWN]!r} cannot name a job: {USABLE_NAMES}")
-        launch.fresh = env["ETT_JOB"] = fresh_name(command, launch.began_s, launch_of(env))
+        fresh = shared_name(command, env) or fresh_name(command, launch.began_s, launch_of(env))
+        launch.fresh = env["ETT_JOB"] = fresh
         return
     if (identity := launcher_identity(env, command)) is None:
         return

@@ -7,11 +7,16 @@ from itertools import takewhile
 from pathlib import Path
 
 from ett_service.client.guard import guarded
-from ett_service.client.identity import Identity
+from ett_service.client.identity import Identity, job_name
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.notices import job_answer
 from ett_service.client.sending.spool import job_directory
-from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, option
+from ett_service.client.starting.torchrun import (
+    is_torchrun,
+    joins_nodes,
+    option,
+    rendezvous_id,
+)
 
 _ASK_SECONDS = 1.0
 _LONGEST_SCRIPT = 60
@@ -29,6 +34,13 @@ def fresh_name(command: Sequence[str], now_s: float, launch: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", script)[:_LONGEST_SCRIPT].strip("-.") or "job"
     at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
     return f"{readable}-{at}-{launch[-4:]}"
+
+
+def shared_name(command: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """Return the name that the workers of a torchrun have without one, on each of its nodes."""
+    if not is_torchrun(command) or "--standalone" in command:
+        return None
+    return job_name({"ETT_JOB": rendezvous_id(command, env)})
 
 
 def lacks_its_script(command: Sequence[str]) -> bool:

@@ -145,6 +145,18 @@ def test_the_launchers_of_several_nodes_are_of_one_launch(
         assert {event.get("launch") for event in web.events} == {launch}
 
 
+def test_the_launchers_of_several_nodes_name_one_job(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text("#!/bin/sh\necho $ETT_JOB\n")
+    (tmp_path / "torchrun").chmod(0o700)
+    with serving() as web:
+        for options in (["--rdzv-id=llm", "--nnodes=2"], ["--standalone", "--rdzv-id=llm"]):
+            env = environment(tmp_path / "spool", web.url, ETT_JOB="")
+            run_ett(env, "run", "--", str(tmp_path / "torchrun"), *options, __file__)
+        first, *_, last = [event["job"] for event in web.events]
+    assert first == "llm"
+    assert str(last).startswith("test_command-")
+
+
 def test_the_launcher_of_one_node_names_a_launch_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "torchrun").write_text("#!/bin/sh\n")
     (tmp_path / "torchrun").chmod(0o700)
