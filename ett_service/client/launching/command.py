@@ -226,7 +226,7 @@ def _say_exit(recorder: Recorder, began_us: int) -> None:
 def _begin_late(launch: Launch) -> Recorder | None:
     """Begin to record once it is known whether the child has named the job itself."""
     env, fresh = launch.env, launch.fresh
-    identity = left_by_child(env, launch.began_us)
+    identity = left_by_child(env, launch.command, launch.began_us)
     if identity is not None and identity.job != fresh:
         return _begin(launch, identity)
     identity = launcher_identity(env, launch.command)

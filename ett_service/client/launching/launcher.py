@@ -49,15 +49,18 @@ def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identit
     return identify(env, None, os.uname().nodename)
 
 
-def left_by_child(env: Mapping[str, str], began_us: int) -> Identity | None:
-    """Tell who a child was that named its job itself, from what it has left since *began_us*."""
+def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int) -> Identity | None:
+    """Tell who the launcher spoke for, where its child named the job itself.
+
+    That is known by what the child has left since *began_us*.
+    """
     root, launch = default_root(env), launch_of(env)
     if not launch:
         return None
     owners = (Backlog(directory, alive=True).owner for directory in spools(root))
     left = (owner.get("job") for owner in owners if owner.get("launch") == launch)
     job = next(filter(None, left), None) or job_of(root, launch, began_us)
-    return identify(env, job, os.uname().nodename) if job else None
+    return launcher_identity({**env, "ETT_JOB": job}, command) if job else None
 
 
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:
