@@ -300,16 +300,18 @@ def rule_of(ended: dict[str, Any]) -> str:
     return RULES[place].name
 
 
-@pytest.mark.parametrize("shell", [[], ["sh", "-c", '"$0" "$@"; exit']])
+@pytest.mark.parametrize(
+    ("shell", "automatic"), [([], "1"), (["sh", "-c", '"$0" "$@"; exit'], "0")]
+)
 def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(
-    shell: list[str], tmp_path: Path
+    shell: list[str], automatic: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"
     script.write_text(CRASHING)
     torchrun = str(Path(sys.executable).parent / "torchrun")
     with serving() as web:
-        env = environment(tmp_path / "spool", web.url)
+        env = environment(tmp_path / "spool", web.url, ETT_AUTO=automatic)
         env["PYTHONPATH"] = python_path(tmp_path / "site")
         done = run_ett(
             env,
