@@ -105,6 +105,15 @@ class Backlog:
                 total -= self.position.offset
         return max(total, 0)
 
+    def unsent_lines(self) -> int:
+        """How many lines the server has not settled."""
+        count = 0
+        for number in self._segments():
+            with suppress(OSError), self._path(number).open("rb") as segment:
+                segment.seek(self.position.offset if number == self.position.segment else 0)
+                count += sum(1 for _ in segment)
+        return count
+
     def advance(self, end: Position, epoch: str = "") -> None:
         """Remember that the store *epoch* has everything before *end*, and give back the disk.
 
@@ -228,6 +237,15 @@ def adopted(directory: Path) -> Iterator[Backlog | None]:
         yield Backlog(directory, alive=False) if _lock(fd) else None
     finally:
         os.close(fd)
+
+
+def unsent_lines(root: Path) -> int:
+    """How many lines dead processes have left under *root*."""
+    count = 0
+    for directory in spools(root):
+        with adopted(directory) as backlog:
+            count += 0 if backlog is None else backlog.unsent_lines()
+    return count
 
 
 def _lock(fd: int) -> bool:
