@@ -21,6 +21,7 @@ from ett_service.client.sending.delivery import (
 )
 from ett_service.client.sending.notices import Closing, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
+from ett_service.client.sending.seals import bare
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
@@ -190,7 +191,7 @@ class Sender:
         """Send what the disk would not take."""
         spool = self._recorder.spool
         self._taken = spool.take(MAX_EVENTS)
-        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in self._taken))
+        verdict = courier.carry(tuple(map(bare, self._taken)))
         if verdict.fate is not Fate.SETTLED:
             spool.put_back(self._taken)
         self._taken = []
