@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ett_service.client import guard
@@ -57,6 +58,7 @@ class Sender:
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
         self._reported: Counter[str] = Counter()  #: of what the spool has dropped
+        self._is_waiting = False  #: what is left is not sent at once
         self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
@@ -151,6 +153,9 @@ class Sender:
             for chore in self._chores:
                 self._chore(partial(chore, self._recorder))
             self._chore(self._send)
+            self._is_waiting = self._target is None or self._pace.not_before > time.monotonic()
+            if last:
+                self._chore(self._tend)
             self._served = number
             self._idle.set()
             if not last:
@@ -262,7 +267,11 @@ class Sender:
         self._adopt_at = time.monotonic() + again
 
     def _tend(self) -> None:
+        """Mind the spool; what the server does not take at once is to survive the machine."""
         self._recorder.spool.tend(self._unsent_bytes())
+        if self._is_waiting:
+            with suppress(OSError):
+                self._recorder.spool.sync()
 
     def _unsent(self) -> bool:
         return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring or self._taken)

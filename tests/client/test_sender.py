@@ -1,13 +1,16 @@
 """The background thread against servers that are away, wrong, slow or hostile."""
 
+import os
 import socket
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ett_service.client.reporting.phase import phase
+from ett_service.client.sending import spool
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
@@ -144,6 +147,44 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
         assert not answered.is_set()
         assert len(here.events_of("phase_ended")) == 99
         let_go.set()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how many bytes of each file under a spool are on the disk for sure."""
+    sizes: Counter[str] = Counter()
+    sync = os.fsync
+
+    def syncing(fd: int) -> None:
+        sync(fd)
+        sizes[str(Path(f"/proc/self/fd/{fd}").readlink())] = os.fstat(fd).st_size
+
+    monkeypatch.setattr(spool, "_sync", syncing)
+    return sizes
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_what_the_server_does_not_take_soon_survives_the_machine(
+    tmp_path: Path, synced: Counter[str], url: str | None
+) -> None:
+    with recording(tmp_path, url=url) as here:
+        segment = here.recorder.spool.directory / "000001.jsonl"
+        for _ in range(2):
+            with phase("evaluation"):
+                pass
+            assert wait_for(lambda: synced[str(segment)] == segment.stat().st_size)
+        with phase("stalled"):
+            pass
+    assert synced[str(segment)] == segment.stat().st_size  # at the end as well
+
+
+def test_what_the_server_has_costs_the_disk_no_sync(tmp_path: Path, synced: Counter[str]) -> None:
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        for _ in range(3):
+            with phase("evaluation"):
+                pass
+            assert here.session.sender.flush(30)
+    assert synced == {}
 
 
 def test_what_was_dropped_is_reported_once(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ _GARBLED_END = re.compile(rb'(?<=Z"\}).(?=\{")', re.DOTALL)
 _LINES_A_TURN = 100
 """Read in a fraction of a millisecond, for which a call of the trainer waits at most."""
 
+_ACKED_BYTES = 256
+"""Of ``acked.json``, blanks included: so that nothing of a longer one is left behind."""
+
 _KEPT_BYTES = 32 << 20
 _KEPT_SECONDS = 86_400.0
 """Of what the server has: a live process keeps it for a store that is restored from a backup."""
@@ -130,11 +133,15 @@ class Backlog:
         self._remember()
 
     def _remember(self) -> None:
+        """Overwrite what stands there: a disk that is full has room for that."""
         end = self.position
         acknowledged = {"segment": end.segment, "offset": end.offset, "epoch": self.epoch}
-        draft = self.directory / f"{ACKED}.new"
-        draft.write_text(json.dumps(acknowledged), "ascii")
-        draft.replace(self.directory / ACKED)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self.directory / ACKED, flags, 0o600)
+        try:
+            os.pwrite(fd, json.dumps(acknowledged).encode().ljust(_ACKED_BYTES), 0)
+        finally:
+            os.close(fd)
 
     def _expendable(self) -> list[int]:
         """Return the settled segments that need not be kept for a store that loses them."""

@@ -11,6 +11,7 @@ import pytest
 
 from ett_service.client.identity import Identity
 from ett_service.client.lines import Lines
+from ett_service.client.sending import spool as spool_module
 from ett_service.client.sending.backlog import Backlog, Position, adopted, spools
 from ett_service.client.sending.seals import bare
 from ett_service.client.sending.spool import OWNER, Spool, default_root, job_directory
@@ -49,6 +50,24 @@ def test_a_long_segment_is_followed_by_another(tmp_path: Path) -> None:
         seen += len(piece.lines)
         backlog.advance(piece.end)
     assert seen == 9
+
+
+def test_a_segment_is_on_the_disk_before_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(
+        spool_module, "_sync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
+    spool = Spool(tmp_path / "p", {}, segment=1)
+    spool.write(LINE)
+    spool.tend(0)
+    assert synced == ["000001.jsonl"]
+    spool.write(LINE)
+    spool.sync()
+    spool.sync()
+    spool.close()
+    assert synced == ["000001.jsonl", "000002.jsonl"]
 
 
 def test_a_full_disk_leaves_the_last_thousand_in_memory_and_counts_the_rest(
