@@ -173,7 +173,8 @@ class Sender:
     def _send(self) -> None:
         if self.is_held:
             return
-        while self._target is not None and time.monotonic() >= self._pace.not_before:
+        until = time.monotonic() + TICK_SECONDS  # a sign of life may be due by then
+        while self._target is not None and self._pace.not_before <= time.monotonic() < until:
             verdict = self._send_one(self._target)
             if verdict is None:
                 break
@@ -247,7 +248,7 @@ class Sender:
             notice(f"{verdict.reason}; training goes on, events are kept in {directory}: {remedy}")
 
     def _adopt_one(self, target: Target) -> None:
-        """Send the spool of a dead process of the same job; when there is none, look again later.
+        """Send of the spool of a dead process of the same job; without any, look again later.
 
         Every process looks once, the leading one every half minute.
         """
@@ -258,13 +259,27 @@ class Sender:
             with adopted(directory) as backlog:
                 if backlog is None:
                     continue
-                verdict = Courier(target, backlog, self._timeout).carry_all()
-                self._heed(verdict, 0)
-                if verdict.fate is Fate.SETTLED:
+                if self._carry_over(Courier(target, backlog, self._timeout)):
                     backlog.discard()
                 return
         again = _ADOPT_SECONDS if self._recorder.identity.leads else math.inf
         self._adopt_at = time.monotonic() + again
+
+    def _carry_over(self, courier: Courier) -> bool:
+        """Send what a dead process left, for a second at most; return whether that was all.
+
+        What this process has to say, and its own end, do not wait for more than a batch of it.
+        """
+        until = time.monotonic() + TICK_SECONDS
+        while time.monotonic() < until and not self._wake.is_set():
+            verdict = courier.carry_one()
+            if verdict is None:
+                return True
+            self._heed(verdict, 0)
+            if verdict.fate is not Fate.SETTLED:
+                break
+            time.sleep(PAUSE_SECONDS)
+        return False
 
     def _tend(self) -> None:
         """Mind the spool; what the server does not take at once is to survive the machine."""

@@ -11,9 +11,11 @@ import pytest
 
 from ett_service.client.reporting.phase import phase
 from ett_service.client.sending import spool
+from ett_service.client.sending.delivery import MAX_EVENTS
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.spools import leave_spool
 from tests.builders.trainers import recording, spooled
 
 
@@ -62,6 +64,16 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         producers = {received.batch["producer"] for received in web.received}
         assert producers == {event["producer"] for event in web.events}
         assert all("sent_at" in received.batch for received in web.received)
+
+
+def test_what_a_dead_process_left_keeps_no_live_one_from_its_say(tmp_path: Path) -> None:
+    leave_spool(tmp_path, 20 * MAX_EVENTS)
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        assert wait_for(lambda: bool(web.received))
+        with phase("stalled"):
+            pass
+        assert here.session.sender.flush(30)
+        assert len(web.received) < 20
 
 
 def test_an_answer_from_something_in_between_is_no_acknowledgement(tmp_path: Path) -> None:
