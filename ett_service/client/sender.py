@@ -30,6 +30,10 @@ _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
 _END_SECONDS = 0.5
+_REMEDIES = {
+    Fate.FORBIDDEN: "; set ETT_API_KEY to a key with the scope `write`: ett keys create",
+    Fate.ASTRAY: "; check ETT_URL",
+}
 
 
 class Sender:
@@ -73,11 +77,14 @@ class Sender:
 
     def closing(self) -> Closing:
         """Return what became of the events; to be asked once, when no more will be written."""
-        recorder = self._recorder
+        recorder, spool = self._recorder, self._recorder.spool
         tally = Tally() if self._courier is None else self._courier.tally
-        unsent = next(recorder.lines.numbers) - 1 - tally.settled if self._unsent() else 0
-        directory = recorder.spool.directory.parent
-        return Closing(recorder.identity.job, self._target, directory, tally, unsent, self._trouble)
+        recorded = next(recorder.lines.numbers) - 1
+        lost = len(spool.ring) + len(self._taken) + sum(spool.dropped.values())
+        unsent = max(recorded - tally.settled - lost, 0) if self._unsent_bytes() else 0
+        directory = spool.directory.parent
+        job = recorder.identity.job
+        return Closing(job, self._target, directory, tally, unsent, self._trouble, lost)
 
     def flush(self, timeout: float) -> bool:
         """Try now, whatever was to be waited for; True if the server has everything.
@@ -134,7 +141,8 @@ class Sender:
         finally:
             self._end(deadline - time.monotonic())
         if done and not self._unsent():
-            self._backlog.discard()
+            with suppress(OSError):  # where a disk failed, there may be none
+                self._backlog.discard()
 
     def _end(self, seconds: float) -> None:
         self._stopping = True
@@ -239,13 +247,12 @@ class Sender:
         if self._is_noticed or not identity.leads:
             return
         self._is_noticed = True
-        if begins_first(directory, f"notice-{identity.launch}-{identity.attempt}"):
-            remedy = (
-                "check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
-                if verdict.fate in BLOCKED
-                else "they are sent when the server answers"
-            )
-            notice(f"{verdict.reason}; training goes on, events are kept in {directory}: {remedy}")
+        has_disk = not self._recorder.spool.ring
+        # A disk that takes nothing takes no mark either that this was said.
+        if not has_disk or begins_first(directory, f"notice-{identity.launch}-{identity.attempt}"):
+            where = f"in {directory}" if has_disk else "in memory"
+            remedy = _REMEDIES.get(verdict.fate, " and sent when it answers; is ETT_URL right?")
+            notice(f"{verdict.reason}; training goes on, events are kept {where}{remedy}")
 
     def _adopt_one(self, target: Target) -> None:
         """Send of the spool of a dead process of the same job; without any, look again later.

@@ -111,7 +111,7 @@ def test_a_wrong_key_is_noticed_once_and_not_retried_soon(
         assert len(web.received) == 1
         assert len(here.events) == 4
     noticed = capfd.readouterr().err
-    assert noticed.count("ETT_API_KEY") == 1
+    assert noticed.count("set ETT_API_KEY to a key with the scope `write`") == 1
     assert "401" in noticed
     assert "ett_key" not in noticed
 
@@ -121,8 +121,33 @@ def test_an_address_that_is_none_is_to_be_mended(
 ) -> None:
     with recording(tmp_path, url="localhost:8080") as here, phase("evaluation"):
         assert not here.session.sender.flush(0.3)
-    assert "is not an http or https address; training goes on" in (line := capfd.readouterr().err)
-    assert "check ETT_URL" in line
+    line = capfd.readouterr().err
+    assert "localhost:8080 is not an http or https address; training goes on" in line
+    assert "; check ETT_URL" in line
+
+
+def test_a_key_that_is_none_is_to_be_mended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        serving() as web,
+        recording(tmp_path, url=web.url, key="ett_k\ney") as here,
+        phase("evaluation"),
+    ):
+        assert not here.session.sender.flush(0.3)
+    line = capfd.readouterr().err
+    assert "ETT_API_KEY has characters that no key has; training goes on" in line
+    assert "set ETT_API_KEY" in line
+    assert "ney" not in line
+
+
+def test_a_disk_that_takes_nothing_is_not_said_to_keep_anything(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    with recording(tmp_path / "file", url="ftp://h") as here, phase("evaluation"):
+        assert not here.session.sender.flush(0.3)
+    assert "training goes on, events are kept in memory; check ETT_URL" in capfd.readouterr().err
 
 
 def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
@@ -136,8 +161,8 @@ def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
                 assert not here.session.sender.flush(0.3)
     noticed = capfd.readouterr().err
     (line,) = [line for line in noticed.splitlines() if "training goes on" in line]
-    assert "refused" in line
-    assert "events are kept in" in line
+    assert "http://127.0.0.1:1 cannot be reached (Connection refused)" in line
+    assert f"events are kept in {tmp_path}" in line
 
 
 def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> None:

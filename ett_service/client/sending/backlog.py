@@ -117,8 +117,8 @@ class Backlog:
         """Remember that the store *epoch* has everything before *end*, and give back the disk.
 
         A live process keeps what was settled of late, in case that store is lost and an older
-        copy of it restored. Raises ``OSError``; the lines are then sent again, which the server
-        absorbs.
+        copy of it restored. Raises ``OSError`` where the disk cannot be given back; where the
+        place cannot be written, the lines are sent again, which the server absorbs.
         """
         self.position = end
         self.epoch = epoch or self.epoch
@@ -127,7 +127,7 @@ class Backlog:
         self._remember()
 
     def rewind(self, epoch: str) -> None:
-        """Let everything that is kept be sent again, to the store *epoch*. Raises ``OSError``."""
+        """Let everything that is kept be sent again, to the store *epoch*."""
         self.position = Position()
         self.epoch = epoch
         self._remember()
@@ -137,11 +137,12 @@ class Backlog:
         end = self.position
         acknowledged = {"segment": end.segment, "offset": end.offset, "epoch": self.epoch}
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self.directory / ACKED, flags, 0o600)
-        try:
-            os.pwrite(fd, json.dumps(acknowledged).encode().ljust(_ACKED_BYTES), 0)
-        finally:
-            os.close(fd)
+        with suppress(OSError):
+            fd = os.open(self.directory / ACKED, flags, 0o600)
+            try:
+                os.pwrite(fd, json.dumps(acknowledged).encode().ljust(_ACKED_BYTES), 0)
+            finally:
+                os.close(fd)
 
     def _expendable(self) -> list[int]:
         """Return the settled segments that need not be kept for a store that loses them."""

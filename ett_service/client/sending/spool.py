@@ -108,7 +108,7 @@ class Spool:
         """Keep in memory what the disk did not take, at least not whole."""
         warn_once(
             f"events cannot be written to {self.directory}: the last {_RING} are kept in memory, "
-            "others are lost",
+            "others are lost; free the disk, or set ETT_SPOOL to another folder",
             about="the spool",
         )
         self.ring.append(line)
