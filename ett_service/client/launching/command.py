@@ -301,9 +301,14 @@ def _tell(shipment: Shipment, *, as_json: bool, file: Any) -> None:
     if as_json:
         print(json.dumps(counts | state), file=file)
         return
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no events"
-    spare = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in state.items() if count)
-    print(f"{summary} ({spare or 'no spools'})", file=file)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    spools = {"sent": shipment.spools, "in use": shipment.in_use, "left": shipment.left}
+    spare = ", ".join(f"{_spools(count)} {what}" for what, count in spools.items() if count)
+    print(f"{summary or 'no events sent'} ({spare or 'no spools'})", file=file)
+
+
+def _spools(count: int) -> str:
+    return "1 spool" if count == 1 else f"{count} spools"
 
 
 def _progress() -> Callable[[Shipment], None]:

@@ -228,7 +228,7 @@ def test_sync_sends_every_dead_spool_and_counts_the_events(tmp_path: Path) -> No
         assert (summary["accepted"], summary["spools"], summary["left"]) == (count, 2, 0)
         assert {event["job"] for event in web.events} == {"a", "b"}
         again = run_ett(environment(tmp_path, web.url), "sync")
-    assert (again.returncode, again.stdout) == (0, "no events (no spools)\n")
+    assert (again.returncode, again.stdout) == (0, "no events sent (no spools)\n")
 
 
 def test_sync_leaves_the_spool_of_a_living_process_alone(tmp_path: Path) -> None:
