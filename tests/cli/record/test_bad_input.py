@@ -13,7 +13,7 @@ import pytest
 
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.importers.importer import Report
-from tests.builders.imports import Wire
+from tests.builders.imports import Wire, ledgers_of
 from tests.builders.samples import FILES, keywords, sample
 
 MIB = 1 << 20
@@ -28,8 +28,8 @@ of_local_times = pytest.mark.parametrize(
 """The sample of torchelastic is of agents' events, which have seconds since 1970."""
 
 
-def imported(name: str, *paths: Path, **options: tzinfo) -> tuple[Wire, Report]:
-    runs, report = FORMATS[name].read(paths, **keywords(name), **options)
+def imported(name: str, *paths: Path, **options: object) -> tuple[Wire, Report]:
+    runs, report = FORMATS[name].read(paths, **{**keywords(name), **options})
     return [event for run in runs for event in run.events], report
 
 
@@ -87,6 +87,41 @@ def test_bytes_that_are_no_text_cost_no_more_than_their_line(tmp_path: Path, nam
     else:
         assert after == events
         assert report.skipped <= before.skipped + 2
+
+
+def same_ledgers(events: Wire, others: Wire) -> bool:
+    """Whether both make the same jobs of the same segments."""
+    folded, expected = ledgers_of(events), ledgers_of(others)
+    return folded.keys() == expected.keys() and all(
+        folded[job].segments == expected[job].segments for job in expected
+    )
+
+
+@every_format
+def test_a_file_that_was_cut_is_healed_by_the_whole_one(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    content = good.read_bytes()
+    whole, _ = imported(name, good)
+    for share in (1, 13, 37, 61, 83, 99):
+        good.write_bytes(content[: len(content) * share // 100])
+        part, report = imported(name, good)
+        assert part or report.unread or report.unfinished, share
+        assert same_ledgers([*part, *whole], whole), share
+
+
+@every_format
+def test_what_is_given_twice_counts_once(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    once, _ = imported(name, good, job="llm")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    copies = [elsewhere / good.name, good.with_name(f"run-copy{good.suffix}")]
+    for copy in copies:
+        copy.write_bytes(good.read_bytes())
+    assert same_ledgers(imported(name, good, good, *copies, job="llm")[0], once)
+    if name not in (*BINARY, "torch-trace"):  # a record of which goes over several lines
+        lines = good.read_bytes().splitlines(keepends=True)
+        good.write_bytes(b"".join(each for line in lines for each in (line, line)))
+        assert same_ledgers(imported(name, good, job="llm")[0], once)
 
 
 @every_format
