@@ -222,7 +222,7 @@ def _torch_phases(windows: Iterable[Window]) -> dict[str, Any]:
             sums.exclusive_us += spent.exclusive_us
     longest = sorted(total, key=lambda name: -total[name].inclusive_us)[:_MOST_PHASES]
     phases = {
-        clean(name): [round(total[name].inclusive_us, 1), round(total[name].exclusive_us, 1)]
+        clean(name): [round(total[name].inclusive_us, 3), round(total[name].exclusive_us, 3)]
         for name in longest
     }
     return {"source": "torch-trace", **({"torch_phases": phases} if phases else {})}
