@@ -127,6 +127,7 @@ class _Life:
     identity: Attributes = field(default_factory=dict)  #: of its initialization
     first_step: int = 0
     iterations_done: int = 0
+    iterated_us: int = 0  #: the latest end of an iteration
     is_in_loop: bool = False
     waited_s: float = 0.0
     recent: set[str] = field(default_factory=set)  #: ids of the last iterations and waits
@@ -199,6 +200,8 @@ def _taken_briefly(life: _Life, record: Brief, line: int) -> bool:
         at_us = _microseconds(record.stop_event.attributes.timestamp_msec)
         life.iterations_done += 1
         step = life.first_step + life.iterations_done
+        # One that is delivered late has been done by the latest instant.
+        life.iterated_us = at_us = max(at_us, life.iterated_us)
         life.iterations.add(at_us, partial(_progress, at_us, line, step, life.waited_s))
     elif record.name == _LOADING:
         life.waited_s += max(0.0, record.attributes.duration_msec or 0.0) / 1000

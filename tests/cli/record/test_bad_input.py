@@ -21,6 +21,10 @@ BINARY = ("mlflow", "parquet", "wandb")
 """Formats whose files are no lines of text."""
 
 every_format = pytest.mark.parametrize("name", FORMATS)
+of_records = pytest.mark.parametrize(
+    "name", [name for name in FORMATS if name not in (*BINARY, "megatron", "torch-trace")]
+)
+"""Formats of which a line is a record with an instant of its own."""
 of_local_times = pytest.mark.parametrize(
     "name",
     [name for name, form in FORMATS.items() if "zone" in form.options and name != "torchelastic"],
@@ -122,6 +126,17 @@ def test_what_is_given_twice_counts_once(tmp_path: Path, name: str) -> None:
         lines = good.read_bytes().splitlines(keepends=True)
         good.write_bytes(b"".join(each for line in lines for each in (line, line)))
         assert same_ledgers(imported(name, good, job="llm")[0], once)
+
+
+@of_records
+def test_records_out_of_order_change_nothing(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    events, _ = imported(name, good)
+    lines = good.read_bytes().splitlines(keepends=True)
+    for place in {1, 2, 3, len(lines) // 2, len(lines) - 2} & {*range(1, len(lines) - 1)}:
+        swapped = [*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]
+        good.write_bytes(b"".join(swapped))
+        assert same_ledgers(imported(name, good)[0], events), place
 
 
 @every_format

@@ -139,6 +139,19 @@ def test_an_iteration_that_was_delivered_twice_is_one(tmp_path: Path) -> None:
     assert imported(written(tmp_path, *records, *again))[0] == once
 
 
+@pytest.mark.parametrize("place", [0, 1, 50, 98])
+def test_iterations_that_are_delivered_out_of_order_repeat_nothing(
+    tmp_path: Path, place: int
+) -> None:
+    records = [start("application", 0), start("training_loop", 10)]
+    steps = [span("training_single_iteration", 10 + n, 11 + n) for n in range(100)]
+    steps[place], steps[place + 1] = steps[place + 1], steps[place]
+    job = ledger(written(tmp_path, *records, *steps))
+
+    assert Category.REPEATED_TRAINING not in seconds(job)
+    assert job.attempts[0].last_step == 100
+
+
 def test_iterations_are_progress_where_no_update_is(tmp_path: Path) -> None:
     records = [start("application", 0), start("training_loop", 10, train_iterations_start=5)]
     steps = [span("training_single_iteration", 10 + n, 11 + n) for n in range(100)]
