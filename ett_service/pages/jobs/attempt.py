@@ -1,6 +1,6 @@
 """An attempt: its phases and stages as bars, what they add up to, and its ranks and hosts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ett_service.api.problems import Problem, ProblemKind
 from ett_service.charts.gantt import Row, Stretch, gantt
-from ett_service.charts.units import count, duration
+from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.course import Fact
@@ -63,7 +63,7 @@ async def show_attempt(
         panels=[
             *_start(timeline, question),
             _lanes(timeline, question),
-            _stages(timeline["stages"], question),
+            _stages(timeline, question),
             *_ranks(timeline, question),
             _rest(attempt, list_question),
         ],
@@ -192,7 +192,11 @@ def _first(
     return bool(lane[1]), by_lane[lane][0].start_s
 
 
-def _stages(stages: Sequence[Answer], question: Question) -> Panel:
+def _stages(timeline: Answer, question: Question) -> Panel:
+    stages = timeline["stages"]
+    length = unix(timeline["ended_at"]) - unix(timeline["started_at"])
+    spans = sum(stage["inclusive_seconds"] for stage in stages)
+    share = percent(spans / length if length else 0.0)
     return Panel(
         "stages",
         "Time by stage",
@@ -211,6 +215,7 @@ def _stages(stages: Sequence[Answer], question: Question) -> Panel:
             ),
         ),
         after=(
+            f"Spans add up to {share} of the attempt, the ledger to 100%.",
             "Own time has no stage open that began later.",
             "Skew is the slowest rank over the median.",
         ),
