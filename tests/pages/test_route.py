@@ -101,6 +101,22 @@ def test_ids_of_a_page_are_its_own(site: Site) -> None:
         assert len(ids) == len(set(ids)), path
 
 
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("/jobs?q=live&state=&team=&from=", "/jobs?q=live"),
+        ("/jobs?q=", "/jobs"),
+        ("/?where=model%3Aa+b&where=&where=team%3A", "/?where=model%3Aa+b&where=team%3A"),
+        ("/jobs/a%3Fb?project=", "/jobs/a%3Fb"),
+    ],
+)
+def test_what_a_form_left_empty_does_not_stay_in_the_address(
+    site: Site, address: str, kept: str
+) -> None:
+    answer = site.reader().get(address)
+    assert (answer.status_code, answer.headers["location"]) == (303, kept)
+
+
 def test_a_refusal_says_what_may_be_sent(site: Site) -> None:
     page = Document.of(site.reader().get("/?window=fortnight"), 422)
     assert "It may be 1d, 7d, 28d, 90d." in page.text_of("main")

@@ -153,7 +153,12 @@ def trend_panel(
     """Draw ETT% over time, with what was marked and what regressed."""
     steps = answer["points"]
     shown = [
-        Point(_day(step["start"]), ett_ratio(step), view.during(step["start"], step["end"]))
+        Point(
+            _day(step["start"]),
+            ett_ratio(step),
+            view.during(step["start"], step["end"]),
+            is_partial=step["partial"],
+        )
         for step in steps
     ]
     happened = _happened(markers, regressions, steps)
@@ -284,9 +289,8 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
     """List what the detector found in the time of the trend, the costliest first."""
     rows = [
         (
-            Cell(subject(finding), href=regression_page(finding["id"], finding["project"])),
+            Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
             cohort(finding["cohort"]),
-            finding["verdict"],
             finding["state"],
             level_change(finding),
             _cost_of(finding["impact"]),
@@ -297,10 +301,15 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
         "regressions",
         "Regressions",
         before=() if rows else ("The detector found nothing that is firing or was resolved.",),
-        table=table("what|cohort|verdict|state|median before and after|#GPU-hours a week", rows),
+        table=table("what|cohort|state|median before and after|#GPU-hours a week", rows),
         question=question,
         is_table_open=True,
     )
+
+
+def _named(finding: Answer) -> str:
+    verdict = finding["verdict"]
+    return subject(finding) + ("" if verdict == "regression" else f" ({verdict})")
 
 
 def _cost_of(impact: Answer) -> str:

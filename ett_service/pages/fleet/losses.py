@@ -118,7 +118,6 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
         (
             Cell(job["job"], href=job_page(job["job"], job["project"])),
             job["state"],
-            job["team"] or "-",
             percent(job["ett_ratio"]),
             gpu_hours(job["lost_weighted_seconds"]),
             count(job["failures"]),
@@ -129,7 +128,7 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     return Panel(
         "jobs",
         "Jobs that lost most",
-        table=table("job|state|team|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
+        table=table("job|state|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
         after=("Lost hours include waits without accelerators, which no GPU-hours hold.",),
         question=question,
         is_table_open=True,
