@@ -27,6 +27,8 @@ PAGES = (
     "/settings",
     f"/jobs/{quote(HOSTILE, safe='')}",
 )
+COMPARISON = "/compare?base=model:llm-slow&with=model:llm-live"
+NUMBERED = (*PAGES[:7], "/checkpoints", "/changes?window=28d", "/quality", "/settings", COMPARISON)
 DARK = ("/", "/jobs/live-failed")
 _SERIOUS = {"serious", "critical"}
 
@@ -38,6 +40,27 @@ def chromium() -> Iterator[Any]:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+# Facts and columns of numbers that say nowhere, neither in the head nor in the row, what they mean.
+_UNEXPLAINED = """() => {
+  const told = (each) => each.hasAttribute("title") || each.querySelector("[title]");
+  const facts = [...document.querySelectorAll(".facts dt")].filter((each) => !told(each));
+  const heads = [...document.querySelectorAll("main table")].flatMap((table) => {
+    const rows = [...table.tBodies[0].rows];
+    return [...table.tHead.rows[0].cells].filter((head) =>
+      head.classList.contains("number") && !told(head) && !rows.every((row) => told(row.cells[0])));
+  });
+  return [...facts, ...heads].map((each) => each.textContent.trim());
+}"""
+
+# Charts without a table, a CSV or a command.
+_INCOMPLETE = """() => [...document.querySelectorAll("main figure")].filter((chart) => {
+  const panel = chart.closest("section");
+  const files = [...panel.querySelectorAll(".tools a")].map((each) => each.textContent);
+  return !panel.querySelector("table") || !files.includes("CSV")
+    || !panel.querySelector(".curl code");
+}).map((chart) => chart.getAttribute("aria-label"))"""
 
 
 class Visit:
@@ -99,6 +122,16 @@ def test_nobody_is_kept_from_reading_and_no_script_of_an_event_runs(visit: Visit
                 if each["impact"] in _SERIOUS
             }
     assert seen == {}
+
+
+def test_numbers_say_what_they_mean_and_charts_have_table_csv_and_command(visit: Visit) -> None:
+    visit.page.goto("/regressions")
+    finding = visit.page.locator("main tbody th a").first.get_attribute("href")
+    seen = {}
+    for path in (*NUMBERED, finding):
+        visit.page.goto(path)
+        seen[path] = (visit.page.evaluate(_UNEXPLAINED), visit.page.evaluate(_INCOMPLETE))
+    assert {path: faults for path, faults in seen.items() if any(faults)} == {}
 
 
 def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site: Site) -> None:

@@ -104,7 +104,7 @@ def _power(searched: Answer, question: Question) -> Panel:
             "what|cohort|#recent values|#baseline values|#smallest change",
             (
                 (
-                    " / ".join(filter(None, (each["metric"], each["phase"], each["stage"]))),
+                    " / ".join(filter(None, map(each.get, ("metric", "phase", "stage", "cause")))),
                     " ".join(f"{name}:{text}" for name, text in each["cohort"].items()) or "(all)",
                     counted(count(each["recent"]), each["recent"]),
                     counted(count(each["baseline"]), each["baseline"]),

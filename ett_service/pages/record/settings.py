@@ -136,8 +136,11 @@ def _prices(economy: Economy) -> Panel:
         "Prices",
         before=() if economy.prices else ("No price is set, so nothing has a cost.",),
         table=table(
-            f"hardware|#{economy.currency} an accelerator-hour",
-            ((price.hardware, f"{float(price.per_gpu_hour):.2f}") for price in economy.prices),
+            "hardware|#price",
+            (
+                (price.hardware, f"{economy.currency} {float(price.per_gpu_hour):.2f} an hour")
+                for price in economy.prices
+            ),
         ),
         after=("They are set in the settings file.",),
     )
