@@ -37,7 +37,11 @@ class Point:
     name: str
     value: float | None
     href: str = ""
-    is_partial: bool = False  #: of a step that is not over
+    part: str = ""  #: of a step that is not whole: ``so far`` or ``in part``
+
+    def told(self, shown: Callable[[float | None], str]) -> str:
+        """Show the value, and whether it is of a whole step."""
+        return f"{shown(self.value)} {self.part}" if self.part else shown(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def _curve(
     last = None
     for stretch in _stretches(points):
         places = [(across(place), up(value)) for place, value in stretch]
-        partial = [points[index].is_partial for index, _ in stretch]
+        partial = [bool(points[index].part) for index, _ in stretch]
         for is_dashed, part in _parts(places, partial):
             dashes = "4 4" if is_dashed else None
             drawn.append(
@@ -128,7 +132,7 @@ def _curve(
             linked(points[index].href, _dot(place, 3, points[index], shown))
             for (index, _), place in zip(stretch, places, strict=True)
         ]
-        last = None if points[stretch[-1][0]].is_partial else places[-1]
+        last = None if points[stretch[-1][0]].part else places[-1]
     if last is not None:
         drawn.append(element("circle", cx=last[0], cy=last[1], r=4, **flat(BETTER)))
     return drawn
@@ -148,8 +152,8 @@ def _parts(
 def _dot(
     place: tuple[float, float], radius: float, point: Point, shown: Callable[[float | None], str]
 ) -> Markup:
-    told = element("title", words(f"{point.name}: {_so_far(point, shown)}"))
-    if point.is_partial:
+    told = element("title", words(f"{point.name}: {point.told(shown)}"))
+    if point.part:
         return element(
             "circle",
             told,
@@ -164,10 +168,6 @@ def _dot(
     return element("circle", told, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
 
 
-def _so_far(point: Point, shown: Callable[[float | None], str]) -> str:
-    return f"{shown(point.value)} so far" if point.is_partial else shown(point.value)
-
-
 def _labels(
     points: Sequence[Point],
     target: float | None,
@@ -180,7 +180,7 @@ def _labels(
     if not valued:
         return [label((_LEFT + _RIGHT) / 2, _TOP + 20, "no data", text_anchor="middle")]
     place, value = valued[-1]
-    newest = _so_far(points[place], shown)
+    newest = points[place].told(shown)
     drawn = [label(across(place) + 9, up(value) + 4, newest, font_weight="bold")]
     if target is not None:
         y = up(target) + 4
@@ -230,8 +230,8 @@ def _told(
     first, newest = valued[0], valued[-1]
     values = [point.value for point in valued if point.value is not None]
     sentence = (
-        f"{len(valued)} values: {_so_far(first, shown)} at {first.name}, "
-        f"{_so_far(newest, shown)} at {newest.name}, "
+        f"{len(valued)} values: {first.told(shown)} at {first.name}, "
+        f"{newest.told(shown)} at {newest.name}, "
         f"lowest {shown(min(values))}, highest {shown(max(values))}."
     )
     return sentence if target is None else f"{sentence} The target is {shown(target)}."

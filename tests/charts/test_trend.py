@@ -68,7 +68,7 @@ def test_names_of_events_at_one_place_stand_one_behind_another() -> None:
 
 
 def test_what_is_partial_is_hollow_dashed_and_says_so() -> None:
-    svg = trend("t", "ETT%", [*WEEKS, Point("W48", 0.7, is_partial=True)])
+    svg = trend("t", "ETT%", [*WEEKS, Point("W48", 0.7, part="so far")])
     assert "70.0% so far" in texts(svg)
     drawn = read(svg)
     assert [path.get("stroke-dasharray") for path in drawn.iter(f"{SVG}path")][-1]

@@ -157,9 +157,9 @@ def trend_panel(
             _day(step["start"]),
             ett_ratio(step),
             view.during(step["start"], step["end"]),
-            is_partial=step["partial"],
+            _part_of(place, step),
         )
-        for step in steps
+        for place, step in enumerate(steps)
     ]
     happened = _happened(markers, regressions, steps)
     return Panel(
@@ -177,7 +177,7 @@ def trend_panel(
             (
                 (
                     Cell(moment(step["start"]), href=point.href),
-                    _so_far(percent(point.value), step),
+                    Cell(point.told(percent), is_faint=step["partial"]),
                     gpu_hours(step["gpu_seconds"]),
                     count(step["jobs"]),
                     count(step["failures"]),
@@ -190,8 +190,11 @@ def trend_panel(
     )
 
 
-def _so_far(text: str, step: Answer) -> Cell:
-    return Cell(f"{text} so far" if step["partial"] else text, is_faint=step["partial"])
+def _part_of(place: int, step: Answer) -> str:
+    """Say what is measured of a step that is not whole: the window cuts off the first's begin."""
+    if not step["partial"]:
+        return ""
+    return "so far" if place else "in part"
 
 
 def _day(instant: str) -> str:
@@ -308,8 +311,10 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
 
 
 def _named(finding: Answer) -> str:
-    verdict = finding["verdict"]
-    return subject(finding) + ("" if verdict == "regression" else f" ({verdict})")
+    verdict, name = finding["verdict"], subject(finding)
+    if name.startswith(finding["metric"]):
+        name = name.replace("_", " ")  # a long name of a metric breaks between its words
+    return name if verdict == "regression" else f"{name} ({verdict})"
 
 
 def _cost_of(impact: Answer) -> str:
