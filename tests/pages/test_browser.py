@@ -144,6 +144,16 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site
     assert window.faults == []
 
 
+def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 720, "height": 1000})  # A4 within its margins
+    for path in PAGES:
+        visit.page.goto(path)
+        visit.page.emulate_media(media="print", color_scheme="dark")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 720, path
+        soft = visit.page.evaluate("getComputedStyle(document.querySelector('footer')).color")
+        assert soft == "rgb(87, 96, 106)", path
+
+
 def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, java_script_enabled=False)
     window.sign_in()
