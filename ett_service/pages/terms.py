@@ -113,10 +113,13 @@ _OF_THE_SERVICE: Mapping[str, str] = {
 TERMS: Mapping[str, str] = {
     "ETT%": "Effective training time over end-to-end wall time. The headline weights every second "
     "by its accelerators.",
+    "ETT% by accelerators": "Effective over end-to-end time; every second counts as often as the "
+    "job has accelerators. The headline.",
     "ETT% by wall time": "Effective over end-to-end time; every second counts once, whatever the "
     "job's size.",
     "ETT% of the median job": "Half of the jobs have a higher ETT%. Every job counts once.",
     "WTT%": "Wasted time over the period of training. By wall time.",
+    "WTT% by wall time": "Wasted time over the period of training; every second counts once.",
     "E2E": "End-to-end wall time: from the job's first instant to the end of its last attempt.",
     "GPU-hours": "Accelerators times hours while they were held: what is paid for.",
     "lost GPU-hours": "Held accelerator time that was not effective training.",

@@ -25,10 +25,12 @@ PAGES = (
     "/what-if",
     "/checkpoints",
     "/settings",
+    "/changes?window=28d",
     f"/jobs/{quote(HOSTILE, safe='')}",
+    f"/jobs/{quote(HOSTILE, safe='')}/attempts/0",
 )
 COMPARISON = "/compare?base=model:llm-slow&with=model:llm-live"
-NUMBERED = (*PAGES[:7], "/checkpoints", "/changes?window=28d", "/quality", "/settings", COMPARISON)
+NUMBERED = (*PAGES[:10], "/quality", COMPARISON)
 DARK = ("/", "/jobs/live-failed")
 _SERIOUS = {"serious", "critical"}
 

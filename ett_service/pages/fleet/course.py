@@ -322,10 +322,10 @@ def _cost_of(impact: Answer) -> str:
 
 
 _COMPARED = (
-    ("ETT%", "ett_ratio"),
+    ("ETT% by accelerators", "ett_ratio"),
     ("ETT% by wall time", "ett_ratio_wall"),
     ("ETT% of the median job", "ett_ratio_median_job"),
-    ("WTT%", "wasted_ratio"),
+    ("WTT% by wall time", "wasted_ratio"),
 )
 
 

@@ -125,10 +125,9 @@ def _figures(answer: Answer, question: Question) -> Panel:
         "What differs",
         table=table("figure|#base|#with|#factor|interval|outcome", rows),
         after=(
-            (
-                f"Medians and rates; fewer than {FEW} values are faint. Intervals are at "
-                f"{answer['confidence']:.0%}. {answer['note']}"
-            ),
+            f"Medians and rates; fewer than {FEW} values are faint.",
+            "The factor is the median of all pairs of values: near 1 it may point the other way.",
+            f"Intervals are at {answer['confidence']:.0%}. {answer['note']}",
         ),
         question=question,
         is_wide=True,
