@@ -57,15 +57,21 @@ def test_two_versions_are_compared_figure_by_figure(rounds: Service) -> None:
     assert "associated" in answer["note"]
 
 
+def _ett(service: Service, base: str, other: str) -> dict[str, Any]:
+    sets: dict[str, Any] = {"base": base, "with": other}
+    ett: dict[str, Any] = service.get(PATH, **sets)["ett"]
+    return ett
+
+
 def test_the_parts_of_the_difference_of_ett_add_up_to_it(rounds: Service) -> None:
-    ett = rounds.get(PATH, base="code_version:1", **{"with": "code_version:2"})["ett"]
+    ett = _ett(rounds, "code_version:1", "code_version:2")
     trained, old, new = 8 * 30, 8 * 30 + 4 * (6 + 7), 8 * 30 + 4 * (13 + 14)
     assert ett["base_ratio"] == pytest.approx(trained / old, abs=1e-12)
     assert ett["with_ratio"] == pytest.approx(trained / new, abs=1e-12)
     assert ett["points"] == pytest.approx(100 * (trained / new - trained / old), abs=1e-9)
     assert [part["category"] for part in ett["parts"]] == ["pt2_compile"]
     assert sum(part["points"] for part in ett["parts"]) == ett["points"]
-    nobody = rounds.get(PATH, base="job:nobody", **{"with": "code_version:2"})["ett"]
+    nobody = _ett(rounds, "job:nobody", "code_version:2")
     assert (nobody["base_ratio"], nobody["points"], nobody["parts"]) == (0, 0, [])
 
 
@@ -80,7 +86,7 @@ def test_the_ett_of_a_job_that_is_a_set_is_that_of_its_ledger(rounds: Service) -
             wire_event("attempt_ended", 1075, job="twice", attempt=1, outcome="completed"),
         ]
     )
-    ett = rounds.get(PATH, base="job:twice", **{"with": "job:new-0"})["ett"]
+    ett = _ett(rounds, "job:twice", "job:new-0")
     job = rounds.get("/v1/jobs/twice")
     shares = {name: us / job["e2e_seconds"] for name, us in job["categories"].items()}
     assert ett["base_ratio"] == pytest.approx(job["ett_ratio"], abs=1e-9)
