@@ -16,7 +16,7 @@ from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.course import Fact
 from ett_service.pages.jobs.life import axis, evidence, unix
 from ett_service.pages.links import attempt_page, job_page, quoted
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import Cell, Panel, Table, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -116,26 +116,30 @@ def _lanes(timeline: Answer, question: Question) -> Panel:
         )
         if rows
         else None,
-        table=table(
-            "phase|stage|begin (UTC)|#length|its end",
-            (
-                (
-                    span["phase"],
-                    span["stage"] or "(whole phase)",
-                    moment(span["start"]),
-                    duration(unix(span["end"]) - unix(span["start"])),
-                    "reported" if span["ended"] else "inferred",
-                )
-                for span in timeline["spans"][:200]
-            ),
-        ),
+        table=_spans(timeline["spans"][:200]),
         after=(
             f"As rank {timeline['lead_rank']} and launchers reported them; spans may overlap."
             if timeline["lead_rank"] is not None
             else "As it was reported; spans may overlap.",
         ),
-        question=question,
+        question=replace(question, rows="spans"),
         is_wide=True,
+    )
+
+
+def _spans(spans: Iterable[Answer]) -> Table | None:
+    return table(
+        "phase|stage|begin (UTC)|#length|its end",
+        (
+            (
+                span["phase"],
+                span["stage"] or "(whole phase)",
+                moment(span["start"]),
+                duration(unix(span["end"]) - unix(span["start"])),
+                "reported" if span["ended"] else "inferred",
+            )
+            for span in spans
+        ),
     )
 
 
@@ -154,7 +158,8 @@ def _start(timeline: Answer, question: Question) -> list[Panel]:
             "start",
             "Until the loop",
             chart=gantt("start", title, [row for row in rows if row.stretches], until, shown),
-            question=question,
+            table=_spans(span for span in timeline["spans"] if unix(span["start"]) < begin + until),
+            question=replace(question, rows="spans"),
             is_wide=True,
         )
     ]
@@ -219,7 +224,7 @@ def _stages(timeline: Answer, question: Question) -> Panel:
             "Own time has no stage open that began later.",
             "Skew is the slowest rank over the median.",
         ),
-        question=question,
+        question=replace(question, rows="stages"),
         is_wide=True,
     )
 
@@ -254,7 +259,7 @@ def _ranks(timeline: Answer, question: Question) -> list[Panel]:
                 ),
             ),
             after=(f"{count(left)} faster ones are not shown.",) if left > 0 else (),
-            question=question,
+            question=replace(question, rows="ranks"),
         )
     ]
 
