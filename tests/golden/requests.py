@@ -65,7 +65,6 @@ READ = (
         f"/v1/fleet/summary?{DAYS}&{more}"
         for more in (
             "distributions=true",
-            "group_distributions=false",
             "group_by=team",
             "group_by=cluster,model&limit=3&sort=lost",
             "group_by=hardware,precision,kind,size",

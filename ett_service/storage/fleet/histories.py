@@ -103,31 +103,35 @@ def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
 def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[JobHistory]:
     parameters = {"project_id": project_id, "jobs": jobs}
     ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, parameters)}
-    attempts, recoveries, segments, exclusions = (
-        _by_job(conn, statement, parameters)
-        for statement in (_ATTEMPTS, _RECOVERIES, _SEGMENTS, _EXCLUSIONS)
+    attempts, recoveries, exclusions = (
+        _by_job(conn, statement, parameters) for statement in (_ATTEMPTS, _RECOVERIES, _EXCLUSIONS)
     )
+    segments = _segments(conn, parameters)
     for job in jobs:
         if job in ledgers:
             ledger = dataclasses.replace(
                 ledgers[job],
                 attempts=tuple(_decode_attempt(text) for (text,) in attempts[job]),
                 recoveries=tuple(_decode_recovery(text) for (text,) in recoveries[job]),
-                segments=tuple(_segment(*row) for row in segments[job]),
+                segments=tuple(segments[job]),
             )
             left_out = tuple(Exclusion(*row) for row in exclusions[job])
             yield JobHistory(JobKey(project_id, job), ledger, left_out)
 
 
-def _segment(start_at: int, end_at: int, category: str, period: str, number: int | None) -> Segment:
-    return Segment(start_at, end_at, _CATEGORIES[category], _PERIODS[period], number)
+def _segments(conn: Connection, parameters: dict[str, Any]) -> dict[str, list[Segment]]:
+    by_job: dict[str, list[Segment]] = defaultdict(list)
+    for job, start, end, category, period, number in conn.execute(_SEGMENTS, parameters).all():
+        of_category, of_period = _CATEGORIES[category], _PERIODS[period]
+        by_job[job].append(Segment(start, end, of_category, of_period, number))
+    return by_job
 
 
 def _by_job(
     conn: Connection, statement: Select[Any], parameters: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
     by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for row in map(tuple, conn.execute(statement, parameters).all()):
+    for row in conn.execute(statement, parameters).all():
         by_job[row[0]].append(row[1:])
     return by_job
 
@@ -146,7 +150,7 @@ _RECOVERIES = _of_jobs(schema.recovery, "answer").order_by(
 )
 _SEGMENTS = _of_jobs(
     schema.segment, "started_us", "ended_us", "category", "period", "number"
-).order_by(schema.segment.c.started_us)
+).order_by(schema.segment.c.job, schema.segment.c.started_us)
 _EXCLUSIONS = _of_jobs(schema.correction, "from_us", "to_us").where(
     schema.correction.c.kind == EXCLUSION, schema.correction.c.taken_back_us.is_(None)
 )
