@@ -36,9 +36,10 @@ from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
 from ett_service.storage.fleet import rollups
-from ett_service.storage.fleet.histories import JobHistory, histories, jobs_alive
+from ett_service.storage.fleet.histories import JobHistory, histories
+from ett_service.storage.fleet.sample import jobs_alive
 
-MOST_JOBS = 5_000
+MOST_JOBS = 1_000
 """How many jobs one question reads."""
 
 _MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")

@@ -1,15 +1,13 @@
 """Ledgers and checkpoint intervals of many jobs, read some hundred at a time."""
 
 import dataclasses
-import heapq
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Subquery, and_, bindparam, exists, func, select
+from sqlalchemy import Connection, Select, Subquery, and_, bindparam, func, select
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
@@ -46,50 +44,6 @@ class JobHistory(NamedTuple):
     key: JobKey
     ledger: JobLedger
     exclusions: tuple[Exclusion, ...]
-
-
-class Sample(NamedTuple):
-    """Jobs in order of project and name, and of how many they were drawn."""
-
-    keys: list[JobKey]
-    drawn_from: int
-
-
-def jobs_alive(conn: Connection, cohort_filter: CohortFilter, window: Span, most: int) -> Sample:
-    """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
-
-    Every job has the same chance, and the same jobs give the same sample.
-    """
-    drawn: list[tuple[int, JobKey]] = []
-    count = 0
-    for row in conn.execute(_alive(cohort_filter, window)):
-        key = JobKey(*row)
-        count += 1
-        # The largest of the negated are the smallest: a heap of those kept, the worst on top.
-        item = (-_place(key), key)
-        if len(drawn) < most:
-            heapq.heappush(drawn, item)
-        else:
-            heapq.heappushpop(drawn, item)
-    return Sample(sorted(key for _, key in drawn), count)
-
-
-def _place(key: JobKey) -> int:
-    """Return where in a random order the job comes, the same for every reader."""
-    return zlib.crc32(f"{key.project_id}/{key.job}".encode())
-
-
-def _alive(cohort_filter: CohortFilter, window: Span) -> Select[int, str]:
-    ledger = schema.job_ledger
-    adds = contributed([contribution.c.job], cohort_filter, window).where(
-        contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
-    )
-    return select(ledger.c.project_id, ledger.c.job).where(
-        of_projects(ledger.c.project_id, cohort_filter),
-        ledger.c.started_us < window[1],
-        ledger.c.ended_us >= window[0],
-        exists(adds),
-    )
 
 
 def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
