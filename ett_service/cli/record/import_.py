@@ -146,10 +146,15 @@ def _print(runs: Iterator[ImportedRun], tally: Tally) -> None:
 
 def _send(args: Namespace, runs: Iterator[ImportedRun], tally: Tally) -> None:
     delivery = Delivery(args, tally)
-    for run in runs:
-        if tally.take(run):
-            delivery.take(run)
-    delivery.finish()
+    try:
+        for run in runs:
+            if tally.take(run):
+                delivery.take(run)
+        delivery.finish()
+    except Failure:
+        if (begun := delivery.begun) is not None:
+            say(f"{begun.path}: of job {begun.job} a part is stored; import it again for the rest")
+        raise
 
 
 def _codes(tally: Tally) -> str:

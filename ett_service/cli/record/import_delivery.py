@@ -106,6 +106,7 @@ class Delivery:
         self._history = history
         self._tally = tally
         self._waiting: list[tuple[ImportedRun, Fact]] = []
+        self.begun: ImportedRun | None = None  #: the run of which a part was sent, and not all
 
     def take(self, run: ImportedRun) -> None:
         """Send a run, or keep it for the next full request.
@@ -123,7 +124,10 @@ class Delivery:
         """Send what is kept. Raises what :meth:`take` does."""
         waiting, self._waiting = self._waiting, []
         for start in range(0, len(waiting), _BATCH):
+            run, _ = waiting[start]
+            self.begun = run if start and waiting[start - 1][0] is run else None
             self._send([each for each in waiting[start : start + _BATCH] if self._is_whole(each)])
+        self.begun = None
 
     def _is_whole(self, waiting: tuple[ImportedRun, Fact]) -> bool:
         return waiting[0].job not in self._tally.broken

@@ -121,6 +121,28 @@ def test_a_busy_server_is_asked_again_when_it_says(tmp_path: Path, status: int) 
     assert len(set(ids)) == 1
 
 
+def test_a_run_of_which_a_part_was_sent_as_the_server_failed_is_named_and_healed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [line("tracked_stats", 31 + n / 100, samples_count=n) for n in range(1, 1200)]
+    log = written(tmp_path, *RUN, *steps)
+    received: list[Received] = []
+
+    def fails_once(got: Received) -> Reply:
+        received.append(got)
+        refused = Reply(500, b'{"title": "No.", "status": 500}')
+        return refused if len(received) == 2 else accepting(got)
+
+    told = f"{log}: of job llama2-2xBOX-20250421T185730.000Z a part is stored; import it again"
+    with serving(fails_once) as web:
+        assert main(["import", "mlperf", str(log), "--url", web.url]) == 1
+        assert told in capsys.readouterr().err
+        assert main(["import", "mlperf", str(log), "--url", web.url]) == 0
+        assert told not in capsys.readouterr().err
+        sent = [event["id"] for event in web.events]
+    assert len(set(sent)) > 1200
+
+
 def test_a_server_that_asks_for_longer_than_anyone_waits_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
