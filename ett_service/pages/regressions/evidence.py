@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ett_service.charts.bridge import SHARE, Step, bridge
 from ett_service.charts.units import count, percent, points
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
@@ -61,7 +62,7 @@ def suspects(finding: Answer) -> Panel:
     attribution = finding["attribution"]
     rows: list[tuple[Cell | str, ...]] = [
         (
-            f"{suspect['dimension']} {suspect['value']}",
+            Cell(f"{suspect['dimension']} {suspect['value']}", href=_beside(finding, suspect)),
             f"explains {percent(suspect['explains'])}",
             f"{count(suspect['attempts'])} attempts",
             moment(suspect["first_seen_at"]),
@@ -82,8 +83,25 @@ def suspects(finding: Answer) -> Panel:
         "Suspects",
         before=() if rows else ("Nothing changed near the onset that was recorded.",),
         table=table("what|evidence|seen in|since (UTC)", rows),
-        after=("What goes with a change need not be its cause.", *_as_of(attribution)),
+        after=(
+            "What goes with a change need not be its cause.",
+            "A suspect leads to its attempts beside the others of the cohort.",
+            *_as_of(attribution),
+        ),
     )
+
+
+def _beside(finding: Answer, suspect: Answer) -> str:
+    """Return the address that compares what has the suspect with the rest of the cohort."""
+    cohort = [f"{name}:{value}" for name, value in finding["cohort"].items()]
+    having = [*cohort, f"{suspect['dimension']}:{suspect['value']}"]
+    is_said = not any(mark.isspace() for condition in having for mark in condition)
+    if suspect["dimension"] not in DIMENSIONS or not is_said:  # which parts conditions there
+        return ""
+    begin = finding["before"]["from"][:10]
+    sets = {"base": " ".join(cohort), "with": " ".join(having)}
+    days = {"base_from": begin, "with_from": begin}
+    return Question("/compare", {**sets, **days, "project": finding["project"]}).address
 
 
 def _as_of(attribution: Answer) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from ett_service.pages.ask import Question
-from ett_service.pages.regressions.evidence import contributions
+from ett_service.pages.regressions.evidence import contributions, suspects
 
 QUESTION = Question("/v1/regressions/f", is_list=False)
 
@@ -30,6 +31,40 @@ def test_of_many_the_smallest_are_drawn_as_one() -> None:
     assert panel.table is not None
     assert len(panel.table.rows) == 10
     assert "2 others" in str(panel.chart)
+
+
+def _suspected(dimension: str, value: str) -> str:
+    suspect = {"dimension": dimension, "value": value, "explains": 0.9, "attempts": 9}
+    found = {
+        "project": "research",
+        "cohort": {"cluster": "birch"},
+        "before": {"from": "2026-03-01T00:00:00Z"},
+        "attribution": {
+            "suspects": [{**suspect, "first_seen_at": "2026-03-02T00:00:00Z"}],
+            "markers": [],
+            "as_of": None,
+        },
+    }
+    panel = suspects(found)
+    assert panel.table is not None
+    return panel.table.rows[0][0].href
+
+
+def test_a_suspect_leads_to_its_attempts_beside_the_rest_of_the_cohort() -> None:
+    path, _, query = _suspected("code_version", "4.2").partition("?")
+    assert path == "/compare"
+    assert parse_qs(query) == {
+        "base": ["cluster:birch"],
+        "with": ["cluster:birch code_version:4.2"],
+        "base_from": ["2026-03-01"],
+        "with_from": ["2026-03-01"],
+        "project": ["research"],
+    }
+
+
+def test_a_suspect_that_no_condition_can_name_leads_nowhere() -> None:
+    assert not _suspected("host", "node-7")
+    assert not _suspected("code_version", "4 2")
 
 
 def test_what_is_not_attributed_has_no_panel() -> None:
