@@ -2,15 +2,18 @@
 
 Dead processes leave spools, which ``ett sync`` sends to a real server in a process of its own. The
 ceiling is what a bare loader reaches with bodies that were made beforehand and several connections,
-the better of plain and compressed. Spools and loads take turns. Every event must be acknowledged,
-and no spool may remain. One GiB, as it was measured: ``--mib 1024``, which takes a quarter of an
-hour.
+the better of plain and compressed. Each slice of spool is sent between two such loads of the same
+kind, and compared with them: so whatever else the machine does slows all three. A load is no
+burst, which the server would take faster than it folds. The median over the slices counts. Every
+event must be acknowledged, and no spool may remain. One GiB is ``--mib 1024 --slice 64``, which
+takes about ten minutes on a quiet machine.
 """
 
 import argparse
 import http.client
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -18,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import count
 from pathlib import Path
@@ -29,6 +32,7 @@ from ett_service.client.clock import mono_us
 from ett_service.client.identity import Identity
 from ett_service.client.lines import Lines, new_producer
 from ett_service.client.sending.delivery import MAX_EVENTS, Batch
+from ett_service.client.sending.seals import bare
 from ett_service.client.sending.spool import Spool
 from ett_service.client.sending.transport import compressed
 
@@ -36,7 +40,9 @@ GOAL_RATIO = 0.5
 CONNECTIONS = 4
 SPOOLS = 4  #: of one job, in each slice
 MIB = 1 << 20
+LONGEST_LOAD = 16 * MIB
 PLAIN, GZIP = "plain", "gzip"
+BUSY = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 _EVENT_US = 1000
 
 
@@ -70,27 +76,28 @@ class Drain:
 
 def lines_of(lines: Lines, size: int) -> Iterator[bytes]:
     """Yield so many bytes of what a trainer writes: steps, checkpoints, signs of life."""
+    begin = lines.template(type="phase_started", phase="checkpoint_blocking")
+    end = lines.template(type="phase_ended", phase="checkpoint_blocking")
+    beat = lines.template(type="heartbeat")
     at = mono_us()
     written = 0
     for number in count():
         at += _EVENT_US
-        line = lines.line(_members(number), at)
+        if number % 4 == 2:  # noqa: PLR2004 -- one kind in four
+            line = lines.line({"type": "progress", "step": number, "samples": 8 * number}, at)
+        else:
+            line = dated(lines, (begin, end, b"", beat)[number % 4], at)
         written += len(line)
         if written > size:
             return
         yield line
 
 
-def _members(number: int) -> dict[str, object]:
-    match number % 4:
-        case 0:
-            return {"type": "phase_started", "phase": "checkpoint_blocking"}
-        case 1:
-            return {"type": "phase_ended", "phase": "checkpoint_blocking"}
-        case 2:
-            return {"type": "progress", "step": number, "samples": 8 * number}
-        case _:
-            return {"type": "heartbeat"}
+def dated(lines: Lines, template: bytes, at: int) -> bytes:
+    """Fill in the number and the instant of an event."""
+    seq = next(lines.numbers)
+    second, micros = lines.second(at)
+    return template % (seq, seq, at, second, micros)
 
 
 def leave_spool(root: Path, job: str, size: int) -> Rate:
@@ -110,7 +117,7 @@ def leave_spool(root: Path, job: str, size: int) -> Rate:
 
 def drained(server: Server, root: Path, job: str, size: int) -> Drain:
     """Let ``ett sync`` send some spools; all of it must be acknowledged."""
-    left = total([leave_spool(root, job, size // SPOOLS) for _ in range(SPOOLS)])
+    left = sum((leave_spool(root, job, size // SPOOLS) for _ in range(SPOOLS)), start=Rate())
     command = [ETT, "sync", str(root), "--url", server.address, "--json"]
     environment = {**os.environ, "ETT_API_KEY": server.key}
     with tempfile.TemporaryFile("w+") as answer:
@@ -132,7 +139,7 @@ def bodies_of(job: str, size: int, encoding: str) -> tuple[list[bytes], Rate]:
     lines = list(lines_of(Lines(Identity(job, "launch", rank=0, host="host-1"), producer), size))
     bodies = []
     for first in range(0, len(lines), MAX_EVENTS):
-        events = [line.rstrip() for line in lines[first : first + MAX_EVENTS]]
+        events = [bare(line) for line in lines[first : first + MAX_EVENTS]]
         body = Batch(events, producer, sent_at=None).body(f"{producer}-{first}")
         bodies.append(compressed(body) if encoding == GZIP else body)
     return bodies, Rate(len(lines), sum(map(len, lines)))
@@ -140,16 +147,14 @@ def bodies_of(job: str, size: int, encoding: str) -> tuple[list[bytes], Rate]:
 
 def loaded(server: Server, job: str, size: int, encoding: str) -> Rate:
     """Measure how fast the server takes prepared bodies from several connections."""
-    bodies, prepared = bodies_of(job, size, encoding)
+    made = [bodies_of(job, size // CONNECTIONS, encoding) for _ in range(CONNECTIONS)]
+    prepared = sum((rate for _, rate in made), start=Rate())
     headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "application/json"}
     if encoding == GZIP:
         headers["Content-Encoding"] = "gzip"
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         began = time.perf_counter()
-        loads = [
-            pool.submit(load, server.address, headers, bodies[place::CONNECTIONS])
-            for place in range(CONNECTIONS)
-        ]
+        loads = [pool.submit(load, server.address, headers, bodies) for bodies, _ in made]
         n_accepted = sum(each.result() for each in loads)
         seconds = time.perf_counter() - began
     if n_accepted != prepared.events:
@@ -171,69 +176,72 @@ def accepted(connection: http.client.HTTPConnection, headers: dict[str, str], bo
         answer = json.loads(response.read())
         if response.status == HTTPStatus.OK:
             return int(answer["accepted"])
-        if response.status != HTTPStatus.SERVICE_UNAVAILABLE:
+        if response.status not in BUSY:
             raise RuntimeError(f"{response.status}: {answer}")
         time.sleep(float(response.headers["Retry-After"]))
 
 
-@dataclass(frozen=True)
-class Turns:
-    """Drains and loads of one server, in turn."""
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A drain, and the loads before and after it."""
 
-    server: Server
-    spools: Path
-    drains: list[Drain] = field(default_factory=list)
-    loads: dict[str, list[Rate]] = field(default_factory=lambda: {PLAIN: [], GZIP: []})
+    drain: Drain
+    loads: tuple[Rate, Rate]
 
-    def take(self, number: int, size: int) -> None:
-        """Drain so many bytes, and load a quarter of that before or after it.
+    @property
+    def ceiling(self) -> float:
+        """The better of the loads, in events a second."""
+        return max(load.per_second for load in self.loads)
 
-        Whoever comes second shares the server with the folding of what the first has sent.
-        """
-        if number % 2:
-            self._drain(number, size)
-            self._load(number, size // 4)
-        else:
-            self._load(number, size // 4)
-            self._drain(number, size)
+    @property
+    def ratio(self) -> float:
+        """What the drain reached of it."""
+        return self.drain.rate.per_second / self.ceiling
 
-    def _drain(self, number: int, size: int) -> None:
-        self.drains.append(drained(self.server, self.spools, f"drained-{number}", size))
 
-    def _load(self, number: int, size: int) -> None:
-        encoding = (PLAIN, GZIP)[number // 2 % 2]
-        self.loads[encoding].append(loaded(self.server, f"loaded-{number}", size, encoding))
+def turn(server: Server, spools: Path, number: int, size: int) -> Turn:
+    """Drain so many bytes between two loads, and say how fast each was.
+
+    Whoever comes later shares the server with the folding of what came before.
+    """
+    first, second = (PLAIN, GZIP) if number % 2 else (GZIP, PLAIN)
+    load_size = min(size, LONGEST_LOAD)
+    before = loaded(server, f"{first}-{number}", load_size, first)
+    drain = drained(server, spools, f"drained-{number}", size)
+    after = loaded(server, f"{second}-{number}", load_size, second)
+    taken = Turn(drain, (before, after))
+    print(
+        f"{first} {before.per_second:.0f}, spool {drain.rate.per_second:.0f},"
+        f" {second} {after.per_second:.0f} events/s: {taken.ratio:.2f}",
+        file=sys.stderr,
+        flush=True,
+    )
+    return taken
 
 
 def measured(url: str, mib: int, slice_mib: int) -> dict[str, float]:
-    """Serve a database, and let drains and loads take turns until all is sent."""
+    """Serve a database, and take turns until all is sent."""
     with tempfile.TemporaryDirectory() as name, serving(url, Path(name)) as server:
-        turns = Turns(server, Path(name) / "spool")
-        for number, first in enumerate(range(0, mib, slice_mib)):
-            turns.take(number, min(slice_mib, mib - first) * MIB)
-    drains, loads = turns.drains, turns.loads
-    ceiling = max(total(rates).per_second for rates in loads.values() if rates)
-    drain = total([each.rate for each in drains])
+        turns = [
+            turn(server, Path(name) / "spool", number, min(slice_mib, mib - first) * MIB)
+            for number, first in enumerate(range(0, mib, slice_mib))
+        ]
+    drain = sum((each.drain.rate for each in turns), start=Rate())
     return {
         "mib": drain.size / MIB,
         "drained_per_s": drain.per_second,
         "drained_mib_per_s": drain.size / MIB / drain.seconds,
-        "ceiling_per_s": ceiling,
-        "ratio": drain.per_second / ceiling,
-        "rss_mib": max(each.rss_kib for each in drains) / 1024,
+        "ceiling_per_s": statistics.median(each.ceiling for each in turns),
+        "ratio": statistics.median(each.ratio for each in turns),
+        "rss_mib": max(each.drain.rss_kib for each in turns) / 1024,
     }
-
-
-def total(rates: Sequence[Rate]) -> Rate:
-    """Add up rates."""
-    return sum(rates, start=Rate())
 
 
 def main() -> int:
     """Print what was measured; 3 if the goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mib", type=int, default=16, help="of spool, in all")
-    parser.add_argument("--slice", type=int, default=8, help="MiB that are sent at a time")
+    parser.add_argument("--mib", type=int, default=48, help="of spool, in all")
+    parser.add_argument("--slice", type=int, default=12, help="MiB that are sent at a time")
     parser.add_argument("--database", action="append", default=[], help="address of an empty one")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -96,7 +96,7 @@ def process(*arguments: str, folder: Path, **variables: str) -> Iterator[subproc
             yield running
         finally:
             running.terminate()
-            running.communicate(timeout=30)
+            running.communicate(timeout=180)  # it ends what it folds
 
 
 @contextmanager

@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Executable, Table, func, select, text
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table, func, select, text
 
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US, HOUR_US
@@ -47,8 +49,8 @@ _INSTANTS = frozenset(
 _AN_INSTANT = re.compile(r"(?<![\d.])(1[78]\d{14})(?![\d.])")
 
 Row: TypeAlias = tuple[Any, ...]
-Tallies: TypeAlias = Counter[tuple[int, int, str, int]]
-"""By hour, cohort, name and place."""
+Cells: TypeAlias = dict[tuple[Any, ...], NDArray[np.int64]]
+"""Amounts by the start of an hour or a day, by cohort, and those of tallies by name and place."""
 
 
 @dataclass(slots=True)
@@ -164,50 +166,50 @@ def _put(conn: Connection, table: Table, rows: list[Row]) -> None:
 
 
 def _roll_up(store: Store, template: Sequence[TemplateJob], days: range, jobs_a_day: int) -> None:
-    sums, names = ", ".join(f"sum({name})" for name in MEASURES), ", ".join(MEASURES)
-    starts = {"rollup_hourly": "hour_us", "rollup_daily": f"hour_us - hour_us % {DAY_US}"}
-    for name, start in starts.items():
-        statement = (
-            f"INSERT INTO {name} (project_id, start_us, cohort_id, {names}) "  # noqa: S608 - ours
-            f"SELECT project_id, {start}, cohort_id, {sums} FROM contribution GROUP BY 1, 2, 3"
-        )
-        store.write(partial(_execute, statement=text(statement)))
-    kept = text(
-        "INSERT INTO cohort_day (project_id, day_us, cohort_id, kept) "
-        "SELECT project_id, start_us, cohort_id, :kept FROM rollup_daily"
-    ).bindparams(kept=True)
-    store.write(partial(_execute, statement=kept))
-    hourly, daily = _tallies(template, days, jobs_a_day)
-    rows = {
-        table: sorted((1, *place, count, us) for place, (count, us) in tallies.items())
-        for table, tallies in ((schema.tally_hourly, hourly), (schema.tally_daily, daily))
-    }
-    store.write(partial(_put_all, rows=rows))
-
-
-def _execute(conn: Connection, statement: Executable) -> None:
-    conn.execute(statement)
-
-
-def _tallies(
-    template: Sequence[TemplateJob], days: range, jobs_a_day: int
-) -> tuple[dict[Row, list[int]], dict[Row, list[int]]]:
+    """Write the sums of all contributions, made from those of one day: every day's are alike."""
     copies = Counter(id(each) for each, _ in _copies(template, jobs_a_day))
-    hourly: dict[Row, list[int]] = defaultdict(lambda: [0, 0])
-    daily: dict[Row, list[int]] = defaultdict(lambda: [0, 0])
-    columns = schema.contribution.c.keys()
-    hour, cohort, tallies = (columns.index(name) for name in ("hour_us", "cohort_id", "tallies"))
+    sums, tallies = _of_one_day(template, copies)
+    for step, of_sums, of_tallies in (
+        (HOUR_US, schema.rollup_hourly, schema.tally_hourly),
+        (DAY_US, schema.rollup_daily, schema.tally_daily),
+    ):
+        cells = _on_days(sums, days, step)
+        counts = _on_days(tallies, days, step)
+        rows = {
+            of_sums: [(1, *cell, *map(int, amounts)) for cell, amounts in sorted(cells.items())],
+            of_tallies: [(1, *cell, *map(int, pair)) for cell, pair in sorted(counts.items())],
+        }
+        if step == DAY_US:
+            rows[schema.cohort_day] = [(1, *cell, True) for cell in sorted(cells)]
+        store.write(partial(_put_all, rows=rows))
+
+
+def _of_one_day(template: Sequence[TemplateJob], copies: Mapping[int, int]) -> tuple[Cells, Cells]:
+    """Sum what the jobs of a day add, by microseconds from its midnight and by cohort."""
+    names = schema.contribution.c.keys()
+    hour, cohort, tallies = (names.index(name) for name in ("hour_us", "cohort_id", "tallies"))
+    measures = [names.index(name) for name in MEASURES]
+    sums: Cells = defaultdict(lambda: np.zeros(len(MEASURES), np.int64))
+    counts: Cells = defaultdict(lambda: np.zeros(2, np.int64))
     for each in template:
-        for row in each.rows["contribution"]:
+        for row in each.rows[schema.contribution.name]:
+            at = row[hour] + _moved_us(each, 0)
+            amounts = np.array([row[place] for place in measures], np.int64)
+            sums[at, row[cohort]] += copies[id(each)] * amounts
             for name, places in decoded(row[tallies]).items():
-                for place, (count, us) in places.items():
-                    for day in days:
-                        at = row[hour] + _moved_us(each, day)
-                        for sums, start in ((hourly, at), (daily, at - at % DAY_US)):
-                            of_place = sums[start, row[cohort], name, place]
-                            of_place[0] += count * copies[id(each)]
-                            of_place[1] += us * copies[id(each)]
-    return hourly, daily
+                for place, pair in places.items():
+                    counts[at, row[cohort], name, place] += copies[id(each)] * np.array(pair)
+    return sums, counts
+
+
+def _on_days(of_one_day: Cells, days: range, step: int) -> Cells:
+    """Move the cells of one day to each of the days, and add up those of one hour or day."""
+    moved: Cells = {}
+    for (at, *rest), amounts in of_one_day.items():
+        for day in days:
+            cell = (day * DAY_US + at // step * step, *rest)
+            moved[cell] = moved[cell] + amounts if cell in moved else amounts
+    return moved
 
 
 def _prepare(conn: Connection) -> None:

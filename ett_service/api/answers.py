@@ -30,6 +30,7 @@ from sqlalchemy import Row
 from starlette.datastructures import MutableHeaders
 
 from ett_service.core.dimensions import Dimension
+from ett_service.core.fleet.decomposition import UNITS
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import Category
@@ -90,6 +91,13 @@ Finite = Annotated[float | None, BeforeValidator(finite)]
 
 Points = Annotated[float, BeforeValidator(lambda ratio: 100 * ratio)]
 """Percentage points, read from a ratio."""
+
+PointsOfUnits = Annotated[
+    float,
+    BeforeValidator(lambda units: units / (UNITS // 100)),
+    Field(description="Percentage points of ETT%, ten decimals."),
+]
+"""Read from the units of a decomposition."""
 
 ByCategory = dict[Category, Seconds]
 NonzeroByCategory = Annotated[ByCategory, BeforeValidator(_nonzero)]

@@ -321,6 +321,11 @@ def _csv(columns: Sequence[Column], pieces: Iterable[Iterable[Row]]) -> Iterator
         yield _lines([_cell(column.value(row)) for column in columns] for row in rows)
 
 
+def csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write objects of JSON as CSV; what a row lacks is empty."""
+    return _lines([columns]) + _lines([_cell(row.get(name)) for name in columns] for row in rows)
+
+
 def _lines(rows: Iterable[Sequence[str | int | float]]) -> bytes:
     buffer = io.StringIO(newline="")
     csv.writer(buffer, lineterminator="\r\n").writerows(rows)

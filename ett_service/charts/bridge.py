@@ -126,7 +126,6 @@ def _end(row: int, value: tuple[str, float], places: tuple[float, float], unit: 
 
 def _step(row: int, step: Step, places: tuple[float, float], left: float, unit: Unit) -> Markup:
     low, high = sorted(places)
-    arrow = "▼" if step.change < 0 else "▲"
     better = (step.change > 0) == unit.more_is_better
     return element(
         "g",
@@ -134,8 +133,15 @@ def _step(row: int, step: Step, places: tuple[float, float], left: float, unit: 
         # From the row above, so that the eye finds where this step begins.
         line((places[0], row * _ROW - 5), (places[0], row * _ROW + 5), stroke_opacity=0.5),
         linked(step.href, _name(row, step.name, left)),
-        _value(row, max(high, low + 1), f"{arrow} {unit.change(step.change)}"),
+        _value(row, max(high, low + 1), _moved(unit.change(step.change), step.change)),
     )
+
+
+def _moved(shown: str, change: float) -> str:
+    """Put an arrow before a change that is not shown as nothing."""
+    if not any(digit in shown for digit in "123456789"):
+        return shown
+    return f"{'▼' if change < 0 else '▲'} {shown}"
 
 
 def _bar(row: int, places: tuple[float, float], colour: str) -> Markup:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ett_service.charts.palette import BETTER, COLOURS, flat
 from ett_service.charts.svg import (
@@ -36,6 +37,11 @@ class Point:
     name: str
     value: float | None
     href: str = ""
+    part: str = ""  #: of a step that is not whole: ``so far`` or ``in part``
+
+    def in_words(self, shown: Callable[[float | None], str]) -> str:
+        """Show the value, and whether it is of a whole step."""
+        return f"{shown(self.value)} {self.part}" if self.part else shown(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ def trend(
     shown: Callable[[float | None], str] = percent,
 ) -> Markup:
     """Draw *points* from left to right; the line is broken where a value is missing.
+
+    What is partial is hollow and at the end of a dashed line.
 
     The axis covers what is there and the target, so it does not begin at 0.
     """
@@ -107,21 +115,56 @@ def _curve(
     last = None
     for stretch in _stretches(points):
         places = [(across(place), up(value)) for place, value in stretch]
-        drawn.append(element("path", d=path(places), fill="none", stroke=BETTER, stroke_width=2))
+        partial = [bool(points[index].part) for index, _ in stretch]
+        for is_dashed, part in _parts(places, partial):
+            dashes = "4 4" if is_dashed else None
+            drawn.append(
+                element(
+                    "path",
+                    d=path(part),
+                    fill="none",
+                    stroke=BETTER,
+                    stroke_width=2,
+                    stroke_dasharray=dashes,
+                )
+            )
         drawn += [
             linked(points[index].href, _dot(place, 3, points[index], shown))
             for (index, _), place in zip(stretch, places, strict=True)
         ]
-        last = places[-1]
+        last = None if points[stretch[-1][0]].part else places[-1]
     if last is not None:
         drawn.append(element("circle", cx=last[0], cy=last[1], r=4, **flat(BETTER)))
     return drawn
 
 
+def _parts(
+    places: Sequence[tuple[float, float]], partial: Sequence[bool]
+) -> list[tuple[bool, Sequence[tuple[float, float]]]]:
+    """Cut a line where it begins or ends to be dashed, beside what is partial."""
+    dashed = [before or after for before, after in pairwise(partial)]
+    if not dashed:
+        return [(False, places)]
+    cuts = [0, *(place for place, (a, b) in enumerate(pairwise(dashed), 1) if a != b), len(dashed)]
+    return [(dashed[begin], places[begin : end + 1]) for begin, end in pairwise(cuts)]
+
+
 def _dot(
     place: tuple[float, float], radius: float, point: Point, shown: Callable[[float | None], str]
 ) -> Markup:
-    tooltip = element("title", words(f"{point.name}: {shown(point.value)}"))
+    tooltip = element("title", words(f"{point.name}: {point.in_words(shown)}"))
+    if point.part:
+        return element(
+            "circle",
+            tooltip,
+            cx=place[0],
+            cy=place[1],
+            r=radius + 1,
+            fill="none",
+            stroke=BETTER,
+            stroke_width=2,
+            pointer_events="all",
+        )
     return element("circle", tooltip, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
 
 
@@ -137,7 +180,8 @@ def _labels(
     if not valued:
         return [label((_LEFT + _RIGHT) / 2, _TOP + 20, "no data", text_anchor="middle")]
     place, value = valued[-1]
-    drawn = [label(across(place) + 9, up(value) + 4, shown(value), font_weight="bold")]
+    newest = points[place].in_words(shown)
+    drawn = [label(across(place) + 9, up(value) + 4, newest, font_weight="bold")]
     if target is not None:
         y = up(target) + 4
         apart = y - (up(value) + 4)
@@ -149,36 +193,30 @@ def _labels(
 
 
 def _events(events: Sequence[Event], across: Scale) -> list[Markup]:
-    """Draw what happened, with a name in the second line where it would cover one in the first."""
+    """Draw what happened: names in two lines, one behind another where they would cover it."""
     ends = [0.0, 0.0]
     drawn = []
     for event in sorted(events, key=lambda event: event.place):
         x, width = across(event.place), width_of(event.name)
-        start = x - 3 - width if _is_beyond(x) else x + 3
-        row = 0 if start >= ends[0] else 1
+        is_beyond = x > (_LEFT + _RIGHT) / 2
+        wanted = x - 3 - width if is_beyond else x + 3
+        row = min((0, 1), key=lambda row: max(wanted, ends[row]))
+        start = max(wanted, ends[row])
         ends[row] = start + width + 3
-        drawn.append(_event(event, x, _NAMES[row]))
+        anchored = {"text_anchor": "end"} if is_beyond else {}
+        place = start + width if is_beyond else start
+        name = label(place, _NAMES[row], event.name, font_size=10, **anchored)
+        drawn.append(_event(event, x, name))
     return drawn
 
 
-def _is_beyond(x: float) -> bool:
-    return x > (_LEFT + _RIGHT) / 2
-
-
-def _event(event: Event, x: float, y: float) -> Markup:
+def _event(event: Event, x: float, name: Markup) -> Markup:
     colour = COLOURS[Category.RESTART_WAIT]
-    beyond = _is_beyond(x)
     drawn = element(
         "g",
         element("title", words(event.name)),
         line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
-        label(
-            x - 3 if beyond else x + 3,
-            y,
-            event.name,
-            font_size=10,
-            text_anchor="end" if beyond else None,
-        ),
+        name,
     )
     return linked(event.href, drawn)
 
@@ -186,13 +224,14 @@ def _event(event: Event, x: float, y: float) -> Markup:
 def _description(
     points: Sequence[Point], target: float | None, shown: Callable[[float | None], str]
 ) -> str:
-    valued = [(point.name, point.value) for point in points if point.value is not None]
+    valued = [point for point in points if point.value is not None]
     if not valued:
         return "There are no values."
-    (first, begun), (newest, now) = valued[0], valued[-1]
-    values = [value for _, value in valued]
+    first, newest = valued[0], valued[-1]
+    values = [point.value for point in valued if point.value is not None]
     sentence = (
-        f"{len(valued)} values: {shown(begun)} at {first}, {shown(now)} at {newest}, "
+        f"{len(valued)} values: {first.in_words(shown)} at {first.name}, "
+        f"{newest.in_words(shown)} at {newest.name}, "
         f"lowest {shown(min(values))}, highest {shown(max(values))}."
     )
     return sentence if target is None else f"{sentence} The target is {shown(target)}."

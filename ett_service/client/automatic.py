@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.client.guard import guarded
+from ett_service.client.identity import is_disabled
 from ett_service.client.session import begin_automatically, init
 
 _TAKEN = "taken by rank "
@@ -26,7 +27,6 @@ _LAUNCHING_MODULES = frozenset(
         "accelerate.commands.launch",
         "deepspeed.launcher.launch",
         "deepspeed.launcher.runner",
-        "ett_service.client.torch.agent",
         "torch.distributed.launch",
         "torch.distributed.run",
     }
@@ -52,10 +52,26 @@ def auto(
 
 
 def begin(variable: str) -> None:
-    """Take the token that lies in *variable* and begin, if this process is the trainer."""
-    if not is_launcher(sys.argv, sys.orig_argv) and takes(variable, os.environ):
+    """Take the token that lies in *variable* and begin, if this process is the trainer.
+
+    A launcher is none, but torchrun's agent in it tells how workers died, and so does one that a
+    script starts itself.
+    """
+    if is_disabled(os.environ):
+        return
+    launches = is_launcher(sys.argv, sys.orig_argv)
+    trains = not launches and takes(variable, os.environ)
+    if launches or trains:
+        _watch_agent()
+    if trains:
         begin_automatically()
         _watch_frameworks()
+
+
+def _watch_agent() -> None:
+    from ett_service.client.torch import agent, imports  # noqa: PLC0415 -- with the hooks
+
+    imports.when_imported(agent.MODULE, agent.watch)
 
 
 def _watch_frameworks() -> None:

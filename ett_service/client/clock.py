@@ -13,7 +13,7 @@ from pathlib import Path
 #: Counts through a suspended machine where the system has such a clock.
 CLOCK_ID: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-_MICRO = 1_000_000
+MICRO = 1_000_000
 
 
 def mono_us() -> int:
@@ -28,7 +28,7 @@ def wall_base_us() -> int:
 
 def rfc3339(at_us: int) -> str:
     """Write microseconds since the Unix epoch as RFC 3339 in UTC, with six decimals."""
-    seconds, micros = divmod(at_us, _MICRO)
+    seconds, micros = divmod(at_us, MICRO)
     return f"{second_text(seconds)}{micros:06d}Z"
 
 
@@ -52,5 +52,5 @@ def process_started_us(pid: int) -> int | None:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
         # The command's name may hold blanks and brackets; what counts comes after the last one.
         ticks = int(stat.rpartition(")")[2].split()[19])
-        return ticks * _MICRO // os.sysconf("SC_CLK_TCK")
+        return ticks * MICRO // os.sysconf("SC_CLK_TCK")
     return None

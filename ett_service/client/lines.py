@@ -6,8 +6,9 @@ import secrets
 import time
 from collections.abc import Mapping
 
-from ett_service.client.clock import mono_us, rfc3339, second_text, wall_base_us
+from ett_service.client.clock import MICRO, mono_us, rfc3339, second_text, wall_base_us
 from ett_service.client.identity import Identity
+from ett_service.client.sending.seals import sealed
 
 PHASES = (
     "queued",
@@ -26,7 +27,6 @@ PHASES = (
 OUTCOMES = ("completed", "failed", "preempted", "cancelled")
 """How an attempt or a job can end."""
 
-MICRO = 1_000_000
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -61,10 +61,9 @@ class Lines:
         What is missing is its number, twice, its microseconds of the clock, the text of its
         second and the microseconds of that.
         """
-        event = members | self._common | {"producer": self.producer}
-        fixed = _json(event)[:-1].encode("utf-8", "replace").replace(b"%", b"%%")
+        constant = self._constant({**self._common, **members})
         tail = f',"id":"{self.producer}-%d","seq":%d,"mono_us":%d,"at":"%b%06dZ"}}\n'
-        return fixed + tail.encode()
+        return constant.replace(b"%", b"%%") + tail.encode()
 
     def line(self, members: Mapping[str, object], mono: int | None = None) -> bytes:
         """Write any event, at an instant of the monotonic clock or now.
@@ -73,17 +72,12 @@ class Lines:
         ``ValueError`` or ``TypeError`` for what JSON cannot say.
         """
         mono = mono_us() if mono is None else mono
-        seq = next(self.numbers)
-        event = self._common | {
-            **members,
-            "producer": self.producer,
-            "id": f"{self.producer}-{seq}",
-            "seq": seq,
-            "mono_us": mono,
-            "at": self.at(mono),
-        }
+        event = {**self._common, **members}
         stated = {name: value for name, value in event.items() if value is not None}
-        return (_json(stated) + "\n").encode("utf-8", "replace")
+        constant = self._constant(stated)
+        seq, at = next(self.numbers), self.at(mono)
+        changing = f'"id":"{self.producer}-{seq}","seq":{seq},"mono_us":{mono},"at":"{at}"'
+        return b"%b,%b}\n" % (constant, changing.encode())
 
     def at(self, mono: int) -> str:
         """Name an instant of the monotonic clock, as RFC 3339."""
@@ -94,6 +88,8 @@ class Lines:
         seconds, micros = divmod(mono + self.base_us, MICRO)
         return second_text(seconds).encode(), micros
 
-
-def _json(members: Mapping[str, object]) -> str:
-    return json.dumps(members, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    def _constant(self, members: Mapping[str, object]) -> bytes:
+        """Write an object of what does not change, up to where it would be closed."""
+        named = {**members, "producer": self.producer}
+        text = json.dumps(named, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return sealed(text[:-1].encode("utf-8", "replace"))

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from threading import get_ident
 
-from ett_service.client.clock import CLOCK_ID, mono_us
+from ett_service.client.clock import CLOCK_ID, MICRO, mono_us
 from ett_service.client.guard import failed
 from ett_service.client.identity import Identity
-from ett_service.client.lines import MICRO, Lines
+from ett_service.client.lines import Lines
 from ett_service.client.members import fit, fitted
 from ett_service.client.sending.spool import Spool
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ett_service.client import guard
@@ -21,6 +22,7 @@ from ett_service.client.sending.delivery import (
 )
 from ett_service.client.sending.notices import Closing, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
+from ett_service.client.sending.seals import bare
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
@@ -28,6 +30,10 @@ _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
 _END_SECONDS = 0.5
+_REMEDIES = {
+    Fate.FORBIDDEN: "; set ETT_API_KEY to a key with the scope `write`: ett keys create",
+    Fate.ASTRAY: "; check ETT_URL",
+}
 
 
 class Sender:
@@ -56,6 +62,7 @@ class Sender:
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
         self._reported: Counter[str] = Counter()  #: of what the spool has dropped
+        self._is_waiting = False  #: what is left is not sent at once
         self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
@@ -70,11 +77,14 @@ class Sender:
 
     def closing(self) -> Closing:
         """Return what became of the events; to be asked once, when no more will be written."""
-        recorder = self._recorder
+        recorder, spool = self._recorder, self._recorder.spool
         tally = Tally() if self._courier is None else self._courier.tally
-        unsent = next(recorder.lines.numbers) - 1 - tally.settled if self._unsent() else 0
-        directory = recorder.spool.directory.parent
-        return Closing(recorder.identity.job, self._target, directory, tally, unsent, self._trouble)
+        recorded = next(recorder.lines.numbers) - 1
+        lost = len(spool.ring) + len(self._taken) + sum(spool.dropped.values())
+        unsent = max(recorded - tally.settled - lost, 0) if self._unsent_bytes() else 0
+        directory = spool.directory.parent
+        job = recorder.identity.job
+        return Closing(job, self._target, directory, tally, unsent, self._trouble, lost)
 
     def flush(self, timeout: float) -> bool:
         """Try now, whatever was to be waited for; True if the server has everything.
@@ -131,7 +141,8 @@ class Sender:
         finally:
             self._end(deadline - time.monotonic())
         if done and not self._unsent():
-            self._backlog.discard()
+            with suppress(OSError):  # where a disk failed, there may be none
+                self._backlog.discard()
 
     def _end(self, seconds: float) -> None:
         self._stopping = True
@@ -150,6 +161,9 @@ class Sender:
             for chore in self._chores:
                 self._chore(partial(chore, self._recorder))
             self._chore(self._send)
+            self._is_waiting = self._target is None or self._pace.not_before > time.monotonic()
+            if last:
+                self._chore(self._tend)
             self._served = number
             self._idle.set()
             if not last:
@@ -167,7 +181,8 @@ class Sender:
     def _send(self) -> None:
         if self.is_held:
             return
-        while self._target is not None and time.monotonic() >= self._pace.not_before:
+        until = time.monotonic() + TICK_SECONDS  # a sign of life may be due by then
+        while self._target is not None and self._pace.not_before <= time.monotonic() < until:
             verdict = self._send_one(self._target)
             if verdict is None:
                 break
@@ -190,7 +205,7 @@ class Sender:
         """Send what the disk would not take."""
         spool = self._recorder.spool
         self._taken = spool.take(MAX_EVENTS)
-        verdict = courier.carry(tuple(line.rstrip(b"\n") for line in self._taken))
+        verdict = courier.carry(tuple(map(bare, self._taken)))
         if verdict.fate is not Fate.SETTLED:
             spool.put_back(self._taken)
         self._taken = []
@@ -232,16 +247,15 @@ class Sender:
         if self._is_noticed or not identity.leads:
             return
         self._is_noticed = True
-        if begins_first(directory, f"notice-{identity.launch}-{identity.attempt}"):
-            remedy = (
-                "check ETT_URL and ETT_API_KEY, then send them with `ett sync`"
-                if verdict.fate in BLOCKED
-                else "they are sent when the server answers"
-            )
-            notice(f"{verdict.reason}; training goes on, events are kept in {directory}: {remedy}")
+        has_disk = not self._recorder.spool.ring
+        # A disk that takes nothing takes no mark either that this was said.
+        if not has_disk or begins_first(directory, f"notice-{identity.launch}-{identity.attempt}"):
+            where = f"in {directory}" if has_disk else "in memory"
+            remedy = _REMEDIES.get(verdict.fate, " and sent when it answers; is ETT_URL right?")
+            notice(f"{verdict.reason}; training goes on, events are kept {where}{remedy}")
 
     def _adopt_one(self, target: Target) -> None:
-        """Send the spool of a dead process of the same job; when there is none, look again later.
+        """Send of the spool of a dead process of the same job; without any, look again later.
 
         Every process looks once, the leading one every half minute.
         """
@@ -252,16 +266,34 @@ class Sender:
             with adopted(directory) as backlog:
                 if backlog is None:
                     continue
-                verdict = Courier(target, backlog, self._timeout).carry_all()
-                self._heed(verdict, 0)
-                if verdict.fate is Fate.SETTLED:
+                if self._carry_over(Courier(target, backlog, self._timeout)):
                     backlog.discard()
                 return
         again = _ADOPT_SECONDS if self._recorder.identity.leads else math.inf
         self._adopt_at = time.monotonic() + again
 
+    def _carry_over(self, courier: Courier) -> bool:
+        """Send what a dead process left, for a second at most; return whether that was all.
+
+        What this process has to say, and its own end, do not wait for more than a batch of it.
+        """
+        until = time.monotonic() + TICK_SECONDS
+        while time.monotonic() < until and not self._wake.is_set():
+            verdict = courier.carry_one()
+            if verdict is None:
+                return True
+            self._heed(verdict, 0)
+            if verdict.fate is not Fate.SETTLED:
+                break
+            time.sleep(PAUSE_SECONDS)
+        return False
+
     def _tend(self) -> None:
+        """Mind the spool; what the server does not take at once is to survive the machine."""
         self._recorder.spool.tend(self._unsent_bytes())
+        if self._is_waiting:
+            with suppress(OSError):
+                self._recorder.spool.sync()
 
     def _unsent(self) -> bool:
         return self._unsent_bytes() > 0 or bool(self._recorder.spool.ring or self._taken)

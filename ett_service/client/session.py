@@ -141,7 +141,7 @@ class Session:
         closing = sender.closing()
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
-            end = tallies.LastEnd(ended_us, identity.cycle)
+            end = tallies.LastEnd(ended_us, identity.cycle, identity.job)
             tallies.leave(closing.directory, identity.launch, closing.tally, end)
         elif identity.leads and not self._is_forked:
             left = _EXIT_SECONDS - (mono_us() - ended_us) / 1e6

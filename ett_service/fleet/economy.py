@@ -4,6 +4,7 @@ Rates of productivity are over effective training, so that they do not move with
 ratio, ETT% x MFU, joins both.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -138,16 +139,18 @@ class Economy:
 
         Without any price in the settings nothing has a cost, not even no time.
         """
-        money = dict.fromkeys(Category, Fraction(0))
-        unpriced = dict.fromkeys(Category, 0)
+        by_price: defaultdict[Fraction, Counter[Category]] = defaultdict(Counter)
+        unpriced = Counter[Category]()
         for part in parts:
             price = self.price(part.hardware, part.at_us)
+            of_price = unpriced if price is None else by_price[price]
             for category in Category:
-                us = part.totals.category_gpu_us(category)
-                if price is None:
-                    unpriced[category] += us
-                else:
-                    money[category] += price * us / HOUR_US
+                of_price[category] += part.totals.category_gpu_us(category)
+        money = {
+            category: sum((price * us[category] for price, us in by_price.items()), Fraction(0))
+            / HOUR_US
+            for category in Category
+        }
         left = sum(unpriced.values())
         return Cost(
             None if left or not self.prices else float(sum(money.values())),

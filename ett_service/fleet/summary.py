@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Literal
@@ -200,11 +200,19 @@ def summary(
     *,
     order: GroupOrder = "weighted",
     distributions: bool = True,
+    group_distributions: bool = True,
 ) -> Summary:
-    """Add up a window, in all and by the groups of *scope*, the largest first."""
-    by_place = groups(conn, scope, window, economy, distributions=distributions)
+    """Add up a window, in all and by the groups of *scope*, the largest first.
+
+    Without *group_distributions* only the total has the *distributions*, which are read sooner.
+    """
+    of_groups = distributions and (group_distributions or not scope.group_by)
+    by_place = groups(conn, scope, window, economy, distributions=of_groups)
     chosen = list(by_place.values())
     total = together(chosen, scope, economy)
+    if distributions and not of_groups:
+        counted = rollups.distributions(conn, scope.cohorts, window)
+        total = replace(total, counted=counted.get((None, ()), Totals.ZERO))
     other_cohorts = rollups.cohorts_in_other(conn, scope.cohorts, window)
     shown = sorted(chosen, key=_RANKS[order]) if scope.group_by else []
     return Summary(total, shown, other_cohorts)

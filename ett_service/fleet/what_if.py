@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import groupby, pairwise
-from operator import itemgetter
+from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -31,14 +31,15 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
 from ett_service.core.planning.counterfactual import Counterfactual
 from ett_service.core.planning.scenario import CutFailures, Scenario
-from ett_service.core.words import Category
+from ett_service.core.words import FAILURES, Category
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
 from ett_service.storage.fleet import rollups
-from ett_service.storage.fleet.histories import JobHistory, histories, jobs_alive
+from ett_service.storage.fleet.histories import JobHistory, histories
+from ett_service.storage.fleet.sample import jobs_alive
 
-MOST_JOBS = 5_000
+MOST_JOBS = 1_000
 """How many jobs one question reads."""
 
 _MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")
@@ -56,6 +57,9 @@ class Amount:
     def ett_ratio(self) -> float:
         """The headline; 0 for no time."""
         return ratio(self.effective_us, self.us)
+
+
+_NO_TIME = Amount(0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class _Found:
     def add(self, ledger: JobLedger, parts: Iterable["_Part"]) -> tuple[int, int]:
         """Take in a job; return its weighted and its GPU time that goes."""
         counterfactual = Counterfactual(ledger, self.scenarios)
-        gone = [(counterfactual.saved(part.times), part.price) for part in parts]
+        gone = [(counterfactual.saved(part.losses), part.price) for part in parts]
         for saved, price in gone:
             self.weighted_us += saved.weighted_us
             self.gpu_us[price] += saved.gpu_us
@@ -157,7 +161,8 @@ class _Found:
 class _Part(NamedTuple):
     """A job's time while one price held."""
 
-    times: Sequence[OwnedTime]
+    amount: Amount
+    losses: Sequence[OwnedTime]  #: what was not effective
     price: Fraction | None  #: of an hour of one accelerator
 
 
@@ -171,7 +176,7 @@ class _Reading:
         economy: Economy,
         questions: Iterable[tuple[Scenario, ...]],
     ) -> None:
-        self.amount = Amount(0, 0, 0)
+        self.amount = _NO_TIME
         self.weightless = 0
         self._scope, self._window, self._economy = scope, window, economy
         self._found = [_Found(scenarios) for scenarios in questions]
@@ -181,7 +186,7 @@ class _Reading:
         """Take in a job."""
         ledger, exclusions = with_waits(history.ledger), history.exclusions
         parts = list(self._parts(ledger, exclusions))
-        mine = _amount(owned for part in parts for owned in part.times)
+        mine = reduce(_sum, (part.amount for part in parts), _NO_TIME)
         self.amount = _sum(self.amount, mine)
         self.weightless += not is_weighted(ledger)
         row: list[int] = [mine.effective_us, mine.us]
@@ -195,26 +200,34 @@ class _Reading:
         hardware = ledger.facts.hardware or ""
         edges = [self._window.from_us, *self._economy.cuts(*self._window), self._window.to_us]
         for start, end in pairwise(edges):
-            by_cohort = groupby(time_in_window(ledger, (start, end), exclusions), itemgetter(0))
-            times = [
-                owned
-                for cohort, of_cohort in by_cohort
-                if self._is_wanted(cohort)
-                for _, owned in of_cohort
-            ]
+            times = list(self._wanted(time_in_window(ledger, (start, end), exclusions)))
             if times:
-                yield _Part(times, self._economy.price(hardware, start))
+                lost = [each for each in times if each.category is not Category.EFFECTIVE_TRAINING]
+                yield _Part(_amount(times), lost, self._economy.price(hardware, start))
+
+    def _wanted(self, times: Iterable[tuple[Cohort, OwnedTime]]) -> Iterator[OwnedTime]:
+        latest, is_wanted = None, False
+        for cohort, owned in times:
+            if cohort is not latest:
+                latest, is_wanted = cohort, self._is_wanted(cohort)
+            if is_wanted:
+                yield owned
 
     def _failed(
         self, ledger: JobLedger, exclusions: Sequence[Exclusion]
     ) -> Iterator[AttemptLedger]:
-        """Yield the attempts that ended in the window and in a wanted cohort."""
-        frame = Frame(ledger, exclusions)
-        for attempt in ledger.attempts:
-            at = attempt.ended_at
-            in_time = self._window.from_us <= at < self._window.to_us
-            if in_time and self._is_wanted(frame.cohort(attempt.number, at)):
-                yield attempt
+        """Yield the attempts that failed in the window and in a wanted cohort."""
+        first, last = self._window
+        failed = [
+            attempt
+            for attempt in ledger.attempts
+            if attempt.outcome in FAILURES and first <= attempt.ended_at < last
+        ]
+        if failed:
+            frame = Frame(ledger, exclusions)
+            for attempt in failed:
+                if self._is_wanted(frame.cohort(attempt.number, attempt.ended_at)):
+                    yield attempt
 
     def _is_wanted(self, cohort: Cohort) -> bool:
         if cohort.excluded and self._scope.exclusions == "left_out":

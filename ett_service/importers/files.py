@@ -6,7 +6,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from io import BufferedIOBase, BufferedReader
+from io import BufferedIOBase, BufferedReader, StringIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -107,6 +107,16 @@ def lines_of(path: Path) -> Iterator[Line]:
             yield Line(place, line + "\n", True)
         if last:
             yield Line(number + len(lines), last, is_whole=False)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """Yield the texts that :func:`lines_of` yields.
+
+    Raises:
+        Unreadable: as :func:`blocks_of` does.
+    """
+    for _, block in blocks_of(path):
+        yield from StringIO(block.decode("utf-8", "replace"), newline="\n")
 
 
 def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:

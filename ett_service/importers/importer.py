@@ -111,30 +111,36 @@ def identified(source: str, facts: Iterable[Fact]) -> tuple[Fact, ...]:
     """
     by_id: dict[str, Fact] = {}
     for event, line in facts:
-        identity = f"{source}-{_digest(event).hexdigest()[:32]}"
-        by_id.setdefault(identity, Fact({"id": identity, **event}, line))
+        identity = identity_of(source, event)
+        if identity not in by_id:
+            by_id[identity] = Fact({"id": identity, **event}, line)
     return tuple(by_id.values())
+
+
+def identity_of(source: str, event: WireEvent) -> str:
+    """Return the id of an event that has none yet, made from its content."""
+    return f"{source}-{_digest(event)[:32]}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
     """Pass on each run once, wherever its copies lie."""
     seen = set()
     for run in runs:
-        content = _digest(sorted(event["id"] for event in run.events)).digest()
+        content = _digest(sorted([fact.event["id"] for fact in run.facts]))
         if content not in seen:
             seen.add(content)
             yield run
 
 
-def _digest(content: object) -> Any:
+def _digest(content: object) -> str:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
         text = _sorted_json(content)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         text = b""
-    if not text or not text.isascii():
+    if not text.isascii() or not text:
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    return hashlib.sha256(text)
+    return hashlib.sha256(text).hexdigest()
 
 
 _sorted_json = msgspec.json.Encoder(order="sorted").encode

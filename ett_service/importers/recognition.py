@@ -15,6 +15,7 @@ _MOST_BYTES: Final = 1 << 21
 MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
     ("wandb", re.compile(rb"\A:W&B")),
     ("mlflow", re.compile(rb"\ASQLite format 3\0|^lifecycle_stage: ", re.MULTILINE)),
+    ("parquet", re.compile(rb"\APAR1")),
     ("mlperf", re.compile(rb":::MLLOG ")),
     (
         "goodput",
@@ -48,24 +49,26 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
     (
         "k8s",
         re.compile(
-            rb'^\s*"?kind"?: "?(?:Pod|Job|JobSet|Workload|Node|List|\w+List)\b', re.MULTILINE
+            rb'(?:^\s*|[{,]\s*)"?kind"?\s*:\s*"?'
+            rb"(?:Pod|Job|JobSet|TrainJob|PyTorchJob|Workload|Node|List|\w+List)\b",
+            re.MULTILINE,
         ),
     ),
 )
 """What only a file of the format holds; the first that matches is it."""
 
 
-def by_format(paths: Sequence[Path]) -> dict[str, list[Path]]:
-    """Return paths by the format of each; one of none goes with those of the first that is.
+def by_format(paths: Sequence[Path], spare: str | None = None) -> dict[str, list[Path]]:
+    """Return paths by the format of each; one of none is *spare*, else as the first that is any.
 
     Empty where none is of any.
     """
     formats = [recognised([path]) for path in paths]
-    first = next(filter(None, formats), None)
+    spare = spare or next(filter(None, formats), None)
     grouped: dict[str, list[Path]] = {}
-    if first is not None:
+    if spare is not None:
         for path, name in zip(paths, formats, strict=True):
-            grouped.setdefault(name or first, []).append(path)
+            grouped.setdefault(name or spare, []).append(path)
     return grouped
 
 

@@ -39,6 +39,7 @@ class Question:
     path: str
     query: Query = field(default_factory=dict)
     is_list: bool = True  #: answered as CSV, too
+    rows: str = ""  #: the member that is written as CSV, such as ``ett.parts``
 
     @property
     def query_text(self) -> str:
@@ -54,8 +55,13 @@ class Question:
     @property
     def file(self) -> str:
         """Where the reader of a page gets the answer as a file."""
-        asked = self if not self.is_list else replace(self, query={**self.query, "format": "csv"})
-        return f"/data{asked.address}"
+        form = {"rows": self.rows} if self.rows else {"format": "csv"} if self.is_list else {}
+        return f"/data{replace(self, query={**self.query, **form}).address}"
+
+    @property
+    def file_kind(self) -> str:
+        """What that file is."""
+        return "CSV" if self.is_list or self.rows else "JSON"
 
     def curl(self, origin: str) -> str:
         """Return the command that asks the same."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from ett_service.api.bodies import CSV, csv_of
 from ett_service.api.problems import Problem, ProblemKind
 from ett_service.pages.ask import Ask, Question, Reply
 from ett_service.pages.links import quoted
@@ -40,13 +41,37 @@ async def read_file(request: Request, path: str, ask: Asking) -> Response:
     if not path.startswith("v1/"):
         raise Problem(ProblemKind.NOT_FOUND)
     raw: bytes = request.scope["raw_path"]
-    question = Question(raw.decode("ascii").removeprefix("/data"), _query(request))
+    query = _query(request)
+    (*_, rows) = query.pop("rows", [""])
+    question = Question(raw.decode("ascii").removeprefix("/data"), query)
+    if rows:
+        return _rows_of(await ask(question), rows)
     reply = await ask.send("GET", question)
     headers = {name: text for name, text in reply.headers.items() if name in _KEPT}
     return Response(reply.body, reply.status, headers | HEADERS)
 
 
-def _query(request: Request) -> dict[str, object]:
+def _rows_of(answer: Any, member: str) -> Response:
+    """Write a member of an answer as CSV: a list of objects, or values by name.
+
+    Raises:
+        Problem: 404 where the answer has no such member.
+    """
+    for name in member.split("."):
+        if not isinstance(answer, dict) or name not in answer:
+            raise Problem(ProblemKind.NOT_FOUND)
+        answer = answer[name]
+    if isinstance(answer, dict):
+        answer = [{"name": name, "value": value} for name, value in answer.items()]
+    if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
+        raise Problem(ProblemKind.NOT_FOUND)
+    columns = list(dict.fromkeys(name for row in answer for name in row))
+    named = f'attachment; filename="{member.rpartition(".")[2]}.csv"'
+    headers = {"Content-Disposition": named} | HEADERS
+    return Response(csv_of(columns, answer), 200, headers, CSV)
+
+
+def _query(request: Request) -> dict[str, list[str]]:
     query = request.query_params
     return {name: query.getlist(name) for name in query}
 

@@ -9,6 +9,8 @@ from ett_service.pages.ask import Question
 FEW = 8
 """Fewer values than these say little."""
 
+_SHORT, _SHORT_NAME = 22, 32
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -19,6 +21,15 @@ class Cell:
     title: str = ""
     is_faint: bool = False
     swatch: str = ""  #: a category, whose colour is shown
+
+    def style(self, column: "Column") -> str:
+        """Return the classes of the cell; a short text stays on its line."""
+        names = {
+            "number": column.is_number,
+            "faint": self.is_faint,
+            "short": len(self.text) <= (_SHORT_NAME if self.href else _SHORT),
+        }
+        return " ".join(name for name, holds in names.items() if holds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from ett_service.api.problems import Problem, ProblemKind, problem_of
 from ett_service.fleet.scope import BadQuestion
 from ett_service.pages.ask import Ask, Refusal
-from ett_service.pages.render import page
+from ett_service.pages.render import HEADERS, page
 from ett_service.pages.sessions import (
     MOST_FORM_BYTES,
     NotSignedIn,
@@ -43,6 +43,8 @@ class PageRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
+            if (address := _without_empty(request)) is not None:
+                return RedirectResponse(address, 303, HEADERS)
             try:
                 return await inner(request)
             except NotSignedIn:
@@ -55,6 +57,16 @@ class PageRoute(APIRoute):
                 return refused(request, problem.kind.status, members | problem.members)
 
         return answer
+
+
+def _without_empty(request: Request) -> str | None:
+    """Return the address without what a form left empty; None where it has nothing empty."""
+    given = request.query_params.multi_items()
+    filled = [(name, text) for name, text in given if text]
+    if request.method != "GET" or len(filled) == len(given):
+        return None
+    path = request.scope["raw_path"].decode("ascii")
+    return f"{path}?{urlencode(filled)}" if filled else path
 
 
 def router() -> APIRouter:

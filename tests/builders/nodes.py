@@ -95,6 +95,10 @@ class Nodes:
             return int((self.folder / "at-0").read_text().split()[1])
         return 0
 
+    def names(self) -> set[str]:
+        """Return the jobs that all processes have recorded."""
+        return {wire["job"] for wire in spooled(self.folder / "spool")}
+
     def events(self) -> list[Event]:
         """Return what all processes have left in their spools."""
         return [event(wire) for wire in spooled(self.folder / "spool")]

@@ -12,6 +12,8 @@ from typing import Any
 
 from ett_service.client.identity import Identity
 from ett_service.client.recorder import Recorder
+from ett_service.client.sending.backlog import Backlog
+from ett_service.client.sending.seals import Unsealing
 from ett_service.client.session import Session, Setup
 
 REPOSITORY = Path(__file__).parents[2]
@@ -55,10 +57,20 @@ def recording(
 
 
 def spooled(root: Path) -> list[dict[str, Any]]:
-    """Every whole event line under *root*."""
+    """Every event under *root*, each of which must be whole."""
+    return [json.loads(event) for event in spooled_bytes(root)]
+
+
+def spooled_bytes(root: Path) -> list[bytes]:
+    """The same, as the client sends them."""
     events = []
     for path in sorted(root.rglob("0*.jsonl")):
-        events += [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        owner = Backlog(path.parent, alive=True).owner
+        seals = Unsealing(path.parent.name, owner.get("base_us"))
+        for line in path.read_bytes().splitlines():
+            event = seals.event(line)
+            assert event is not None, line
+            events.append(event)
     return events
 
 

@@ -37,6 +37,13 @@ def test_a_direction_is_shown_by_word_and_arrow_too() -> None:
     assert {"▼ -1.2 pt", "▲ +0.3 pt"} <= set(written)
 
 
+def test_what_is_shown_as_no_change_has_no_arrow() -> None:
+    steps = [Step("compile", -0.009), Step("recompile", -0.0001), Step("mix", 0.0001)]
+    written = texts(bridge("g", "Why", BEFORE, steps, AFTER))
+    assert written.count("0.0 pt") == 2
+    assert [text for text in written if text.startswith(("▼", "▲"))] == ["▼ -0.9 pt"]
+
+
 def test_a_change_of_nothing_is_drawn() -> None:
     svg = bridge("g", "Why", ("before", 0.0), [], ("after", 0.0))
     assert "nan" not in svg

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from ett_service.charts.trend import Event, Point, trend
 from tests.charts.drawing import SVG, read, texts
 
@@ -50,6 +52,29 @@ def test_names_of_events_stand_in_two_lines_where_they_would_cover_each_other() 
     svg = read(trend("t", "ETT%", WEEKS, events=happened))
     lines = {text.text: text.get("y") for text in svg.iter(f"{SVG}text")}
     assert lines["R1"] == lines["b"] != lines["a"]
+
+
+def test_names_of_events_at_one_place_stand_one_behind_another() -> None:
+    names = ("a", "R1", "R2", "R3", "R4")
+    svg = read(trend("t", "ETT%", WEEKS, events=[Event(2.0, name) for name in names]))
+    placed = [
+        (text.get("y"), float(text.get("x", 0)))
+        for text in svg.iter(f"{SVG}text")
+        if text.text in names
+    ]
+    for line in {y for y, _ in placed}:
+        begins = sorted(x for y, x in placed if y == line)
+        assert all(after - before > 10 for before, after in pairwise(begins)), begins
+
+
+def test_what_is_partial_is_hollow_dashed_and_says_so() -> None:
+    svg = trend("t", "ETT%", [*WEEKS, Point("W48", 0.7, part="so far")])
+    assert "70.0% so far" in texts(svg)
+    drawn = read(svg)
+    assert [path.get("stroke-dasharray") for path in drawn.iter(f"{SVG}path")][-1]
+    hollow = [dot for dot in drawn.iter(f"{SVG}circle") if dot.get("fill") == "none"]
+    assert [dot.findtext(f"{SVG}title") for dot in hollow] == ["W48: 70.0% so far"]
+    assert "70.0% so far at W48" in (drawn.findtext(f"{SVG}desc") or "")
 
 
 def test_missing_data_is_stated() -> None:

@@ -21,6 +21,7 @@ def test_a_line_names_producer_instant_and_event() -> None:
     event = json.loads(lines.line({"type": "heartbeat"}, 1_234_567))
 
     assert event == {
+        "crc": event["crc"],
         "type": "heartbeat",
         "job": '50%b %d "quoted"',
         "launch": "8041",

@@ -1,16 +1,21 @@
 """The background thread against servers that are away, wrong, slow or hostile."""
 
+import os
 import socket
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from ett_service.client.reporting.phase import phase
+from ett_service.client.sending import spool
+from ett_service.client.sending.delivery import MAX_EVENTS
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
+from tests.builders.spools import leave_spool
 from tests.builders.trainers import recording, spooled
 
 
@@ -61,6 +66,16 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         assert all("sent_at" in received.batch for received in web.received)
 
 
+def test_what_a_dead_process_left_keeps_no_live_one_from_its_say(tmp_path: Path) -> None:
+    leave_spool(tmp_path, 20 * MAX_EVENTS)
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        assert wait_for(lambda: bool(web.received))
+        with phase("stalled"):
+            pass
+        assert here.session.sender.flush(30)
+        assert len(web.received) < 20
+
+
 def test_an_answer_from_something_in_between_is_no_acknowledgement(tmp_path: Path) -> None:
     portal = Reply(200, b"<html>Please log in</html>", {"Content-Type": "text/html"})
     with serving(lambda _: portal) as web, recording(tmp_path, url=web.url) as here:
@@ -96,7 +111,7 @@ def test_a_wrong_key_is_noticed_once_and_not_retried_soon(
         assert len(web.received) == 1
         assert len(here.events) == 4
     noticed = capfd.readouterr().err
-    assert noticed.count("ETT_API_KEY") == 1
+    assert noticed.count("set ETT_API_KEY to a key with the scope `write`") == 1
     assert "401" in noticed
     assert "ett_key" not in noticed
 
@@ -106,8 +121,33 @@ def test_an_address_that_is_none_is_to_be_mended(
 ) -> None:
     with recording(tmp_path, url="localhost:8080") as here, phase("evaluation"):
         assert not here.session.sender.flush(0.3)
-    assert "is not an http or https address; training goes on" in (line := capfd.readouterr().err)
-    assert "check ETT_URL" in line
+    line = capfd.readouterr().err
+    assert "localhost:8080 is not an http or https address; training goes on" in line
+    assert "; check ETT_URL" in line
+
+
+def test_a_key_that_is_none_is_to_be_mended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        serving() as web,
+        recording(tmp_path, url=web.url, key="ett_k\ney") as here,
+        phase("evaluation"),
+    ):
+        assert not here.session.sender.flush(0.3)
+    line = capfd.readouterr().err
+    assert "ETT_API_KEY has characters that no key has; training goes on" in line
+    assert "set ETT_API_KEY" in line
+    assert "ney" not in line
+
+
+def test_a_disk_that_takes_nothing_is_not_said_to_keep_anything(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    with recording(tmp_path / "file", url="ftp://h") as here, phase("evaluation"):
+        assert not here.session.sender.flush(0.3)
+    assert "training goes on, events are kept in memory; check ETT_URL" in capfd.readouterr().err
 
 
 def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
@@ -121,8 +161,8 @@ def test_a_server_out_of_reach_is_noticed_once_and_the_events_are_kept(
                 assert not here.session.sender.flush(0.3)
     noticed = capfd.readouterr().err
     (line,) = [line for line in noticed.splitlines() if "training goes on" in line]
-    assert "refused" in line
-    assert "events are kept in" in line
+    assert "http://127.0.0.1:1 cannot be reached (Connection refused)" in line
+    assert f"events are kept in {tmp_path}" in line
 
 
 def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> None:
@@ -144,6 +184,44 @@ def test_a_server_that_does_not_answer_keeps_no_step_waiting(tmp_path: Path) -> 
         assert not answered.is_set()
         assert len(here.events_of("phase_ended")) == 99
         let_go.set()
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how many bytes of each file under a spool are on the disk for sure."""
+    sizes: Counter[str] = Counter()
+    sync = os.fsync
+
+    def syncing(fd: int) -> None:
+        sync(fd)
+        sizes[str(Path(f"/proc/self/fd/{fd}").readlink())] = os.fstat(fd).st_size
+
+    monkeypatch.setattr(spool, "_sync", syncing)
+    return sizes
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_what_the_server_does_not_take_soon_survives_the_machine(
+    tmp_path: Path, synced: Counter[str], url: str | None
+) -> None:
+    with recording(tmp_path, url=url) as here:
+        segment = here.recorder.spool.directory / "000001.jsonl"
+        for _ in range(2):
+            with phase("evaluation"):
+                pass
+            assert wait_for(lambda: synced[str(segment)] == segment.stat().st_size)
+        with phase("stalled"):
+            pass
+    assert synced[str(segment)] == segment.stat().st_size  # at the end as well
+
+
+def test_what_the_server_has_costs_the_disk_no_sync(tmp_path: Path, synced: Counter[str]) -> None:
+    with serving() as web, recording(tmp_path, url=web.url) as here:
+        for _ in range(3):
+            with phase("evaluation"):
+                pass
+            assert here.session.sender.flush(30)
+    assert synced == {}
 
 
 def test_what_was_dropped_is_reported_once(tmp_path: Path) -> None:

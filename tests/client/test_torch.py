@@ -5,26 +5,30 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ett_service.client.torch import compiles
+from ett_service.client.torch.agent import first_failure
 from ett_service.client.torch.compile_records import laid_out, stages_of
 from ett_service.client.torch.compiles import facts_of
 from ett_service.core.failures.rules import RULES
 from ett_service.core.ledger.attempt_results import first_match
+from tests.builders.installed import python_path
 from tests.builders.servers.web import serving
-from tests.builders.trainers import environment, run_ett
+from tests.builders.trainers import environment, recording, run_ett
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
 HERE = Path(__file__).parent
 CORPUS = Path(os.environ.get("ETT_CORPUS", HERE.parents[1] / ".." / "shared" / "corpus"))
 
-TORCH = tuple(int(part) for part in version("torch").split(".")[:2])
 BACKEND = "inductor" if shutil.which("g++") or shutil.which("clang++") else "aot_eager"
 
 
@@ -106,10 +110,9 @@ def test_the_caches_of_a_compile_are_recorded(trained: list[dict[str, Any]]) -> 
         pytest.skip("without a C++ compiler there is no inductor cache")
     cold, *_, warm = [span["attributes"] for span in stage_spans(trained)]
     assert (cold["compile_cache"], warm["compile_cache"]) == ("cold", "warm")
-    if TORCH >= (2, 13):  # in 2.7 the cache of AOT dispatch is off
-        assert cold["aot_cache_misses"] == 1
-        assert warm["aot_cache_hits"] == 1
-        assert any(span["stage"] == "cache_load" for span in stage_spans(trained))
+    assert cold["aot_cache_misses"] == 1
+    assert warm["aot_cache_hits"] == 1
+    assert any(span["stage"] == "cache_load" for span in stage_spans(trained))
 
 
 def test_checkpoints_are_measured_and_durable_when_their_upload_is(
@@ -230,6 +233,56 @@ def test_the_state_of_the_compile_cache_is_recorded(
     assert facts_of(counts).get("compile_cache") == state
 
 
+def test_where_metrics_count_no_caches_dynamos_own_counters_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters: dict[str, Counter[str]] = {"aot_autograd": Counter(), "inductor": Counter()}
+    records: list[SimpleNamespace] = []
+    utils = ModuleType("torch._dynamo.utils")
+    vars(utils).update(counters=counters, get_compilation_metrics=lambda: records)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", utils)
+    started: list[Callable[[], None]] = []
+    ended: list[Callable[[], None]] = []
+    handler = SimpleNamespace(
+        start_callbacks=started,
+        end_callbacks=ended,
+        register_start_callback=started.append,
+        register_end_callback=ended.append,
+        clear=started.clear,
+    )
+    compiles.hook(SimpleNamespace(callback_handler=handler))
+    with recording(tmp_path) as here:
+        for place, what in enumerate(("miss", "hit")):
+            began = time.time_ns() // 1000
+            started[0]()
+            counters["aot_autograd"][f"autograd_cache_{what}"] += 1
+            counters["inductor"][f"fxgraph_cache_{what}"] += 2
+            time.sleep(0.01)
+            ended[0]()
+            named = {"compile_id": f"counted/{place}", "is_forward": True, "is_runtime": False}
+            took = time.time_ns() // 1000 - began
+            records.append(SimpleNamespace(**named, start_time_us=began, duration_us=took))
+        compiles.report_stages(here.recorder)
+        told = [event["attributes"] for event in here.events_of("span")]
+    counts = [(e["compile_cache"], e["fx_cache_misses"], e["aot_cache_hits"]) for e in told]
+    assert counts == [("cold", 2, 0), ("warm", 0, 1)]
+
+
+def test_an_agent_names_the_worker_that_began_it() -> None:
+    path = CORPUS / "torch_samples" / "agent_monitor_workers_failures.jsonl"
+    if not path.exists():
+        pytest.skip(f"{path} is missing")
+    reports = (json.loads(line).get("failures") for line in path.read_text("utf-8").splitlines())
+    chosen = []
+    for report in filter(None, reports):
+        failures = {
+            int(rank): SimpleNamespace(exitcode=each["exitcode"], timestamp=each["t"])
+            for rank, each in report.items()
+        }
+        chosen.append(first_failure(failures)[0])
+    assert chosen == [1, 0]
+
+
 CRASHING = """
 import os, signal
 import ett_service as ett
@@ -242,22 +295,28 @@ ett.end()
 """
 
 
-@pytest.mark.long
 def rule_of(ended: dict[str, Any]) -> str:
     place, _ = first_match(ended["message"], "", ended["signal"], None) or (0, "")
     return RULES[place].name
 
 
-def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shell", "automatic"), [([], "1"), (["sh", "-c", '"$0" "$@"; exit'], "0")]
+)
+def test_a_worker_killed_under_torchrun_is_recorded_with_its_signal(
+    shell: list[str], automatic: str, tmp_path: Path
+) -> None:
     pytest.importorskip("torch")
     script = tmp_path / "crashing.py"
     script.write_text(CRASHING)
     torchrun = str(Path(sys.executable).parent / "torchrun")
     with serving() as web:
+        env = environment(tmp_path / "spool", web.url, ETT_AUTO=automatic)
+        env["PYTHONPATH"] = python_path(tmp_path / "site")
         done = run_ett(
-            environment(tmp_path / "spool", web.url),
-            *("run", "--", torchrun, "--standalone", "--nproc-per-node=1", "--max-restarts=1"),
-            str(script),
+            env,
+            *("run", "--", *shell, torchrun, "--standalone"),
+            *("--nproc-per-node=1", "--max-restarts=1", str(script)),
         )
         assert done.returncode == 0, done.stderr
         events = web.events

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ett_service.ingest.decode import Batch, decode
 from ett_service.ingest.wire import Limits
-from tests.builders.trainers import environment
+from tests.builders.trainers import environment, spooled_bytes
 from tests.contract import drawn_calls
 from tests.contract.drawn_calls import Call
 
@@ -55,7 +55,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 def spooled(folder: Path) -> Batch:
     """Decode every line of the spools in *folder* as ingest would."""
-    body = b"".join(path.read_bytes() for path in sorted(folder.rglob("0*.jsonl")))
+    body = b"".join(event + b"\n" for event in spooled_bytes(folder))
     now_us = time.time_ns() // 1000
     return decode(body, NDJSON, now_us=now_us, limits=Limits(max_batch_events=10**6))
 

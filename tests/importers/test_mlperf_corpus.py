@@ -9,7 +9,7 @@ import pytest
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome
 from ett_service.importers.mlperf import read
-from tests.builders.imports import imported, ledgers
+from tests.builders.imports import imported, ledgers, ledgers_of
 from tests.builders.imports import ledger as only_ledger
 
 ROOT = Path(__file__).parents[2]
@@ -112,3 +112,23 @@ def test_the_same_files_again_are_the_same_events(corpus: Path, tmp_path: Path) 
 
     assert imported(folder)[0] == imported(copy)[0]
     assert list(read([folder, copy])[0]) == list(read([folder])[0])
+
+
+def test_a_log_that_was_imported_while_it_grew_is_healed_by_the_whole_one(
+    corpus: Path, tmp_path: Path
+) -> None:
+    cut = 0
+    for path in sorted((corpus / "runs").glob("*/result_*.txt")):
+        content = path.read_bytes()
+        whole, _ = imported(path)
+        expected = ledgers_of(whole)
+        for share in (23, 71, 97):
+            (log := tmp_path / path.name).write_bytes(content[: len(content) * share // 100])
+            part, report = imported(log)
+            folded = ledgers_of([*part, *whole])
+            assert part or report.unfinished, (path, share)
+            assert folded.keys() == expected.keys(), (path, share)
+            for name, ledger in expected.items():
+                assert folded[name].segments == ledger.segments, (path, share)
+            cut += 1
+    assert cut == 3 * 66

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.record.import_ import FORMATS
-from ett_service.importers.recognition import MARKS, recognised
+from ett_service.importers.recognition import MARKS, by_format, recognised
 from tests.builders.mllog import RUN, written
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", "../shared/corpus"))
@@ -55,3 +55,27 @@ def test_the_first_file_of_a_folder_that_is_of_a_format_decides(tmp_path: Path) 
 
     assert recognised([tmp_path / "missing", tmp_path]) == "mlperf"
     assert recognised([tmp_path / "b.txt"]) is None
+
+
+def test_what_no_mark_tells_is_the_spare_format(tmp_path: Path) -> None:
+    (table := tmp_path / "a.csv").write_text("job,state\na,DONE\n")
+    log = written(tmp_path, *RUN)
+
+    assert by_format([table]) == {}
+    assert by_format([table, log]) == {"mlperf": [table, log]}
+    assert by_format([table, log], "csv") == {"csv": [table], "mlperf": [log]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"apiVersion":"v1","items":[],"kind":"PodList"}',
+        '{"type":"ADDED","object":{"apiVersion":"batch/v1","kind":"Job"}}',
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n",
+    ],
+)
+def test_an_object_of_kubernetes_is_recognised_however_it_is_printed(
+    tmp_path: Path, text: str
+) -> None:
+    (path := tmp_path / "a").write_text(text)
+    assert recognised([path]) == "k8s"

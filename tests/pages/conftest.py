@@ -43,11 +43,19 @@ def hostile_events() -> list[dict[str, object]]:
     place = {"job": HOSTILE, "launch": HACK[:90], "attempt": 0}
     facts = ("name", "team", "model", "cluster", "hardware", "kind", "owner", "image")
     texts = dict.fromkeys((*facts, "code_version"), HACK)
-    died = {"message": HACK, "exception": HACK[:90], "reason": HACK, "exit_code": 1}
+    died = {
+        "message": HACK,
+        "exception": HACK[:90],
+        "reason": HACK,
+        "scheduler_state": HACK[:90],
+        "preempted_by": HOSTILE,
+        "exit_code": 1,
+    }
+    inner = {"stage": HACK[:90], "producer": HACK[:90]}
     return [
         {"type": "job", "job": HOSTILE, "at": at, **texts, "labels": {HACK[:90]: HACK}, "gpus": 8},
-        {"type": "attempt_started", "at": at, "gpus": 8, "host": HACK, **place},
-        {"type": "phase_started", "at": at, "phase": "launcher_init", "stage": "imports", **place},
+        {"type": "attempt_started", "at": at, "gpus": 8, "host": HACK, "reason": HACK, **place},
+        {"type": "phase_started", "at": at, "phase": "launcher_init", **inner, **place},
         {"type": "phase_started", "at": at, "phase": "train_loop", **place},
         {"type": "progress", "at": end, "step": 9, "attributes": {HACK[:90]: HACK}, **place},
         {"type": "attempt_ended", "at": end, "outcome": "failed", **died, **place},

@@ -25,8 +25,12 @@ PAGES = (
     "/what-if",
     "/checkpoints",
     "/settings",
+    "/changes?window=28d",
     f"/jobs/{quote(HOSTILE, safe='')}",
+    f"/jobs/{quote(HOSTILE, safe='')}/attempts/0",
 )
+COMPARISON = "/compare?base=model:llm-slow&with=model:llm-live"
+NUMBERED = (*PAGES[:10], "/quality", COMPARISON)
 DARK = ("/", "/jobs/live-failed")
 _SERIOUS = {"serious", "critical"}
 
@@ -38,6 +42,27 @@ def chromium() -> Iterator[Any]:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+# Facts and columns of numbers that say nowhere, neither in the head nor in the row, what they mean.
+_UNEXPLAINED = """() => {
+  const told = (each) => each.hasAttribute("title") || each.querySelector("[title]");
+  const facts = [...document.querySelectorAll(".facts dt")].filter((each) => !told(each));
+  const heads = [...document.querySelectorAll("main table")].flatMap((table) => {
+    const rows = [...table.tBodies[0].rows];
+    return [...table.tHead.rows[0].cells].filter((head) =>
+      head.classList.contains("number") && !told(head) && !rows.every((row) => told(row.cells[0])));
+  });
+  return [...facts, ...heads].map((each) => each.textContent.trim());
+}"""
+
+# Charts without a table, a CSV or a command.
+_INCOMPLETE = """() => [...document.querySelectorAll("main figure")].filter((chart) => {
+  const panel = chart.closest("section");
+  const files = [...panel.querySelectorAll(".tools a")].map((each) => each.textContent);
+  return !panel.querySelector("table") || !files.includes("CSV")
+    || !panel.querySelector(".curl code");
+}).map((chart) => chart.getAttribute("aria-label"))"""
 
 
 class Visit:
@@ -101,6 +126,16 @@ def test_nobody_is_kept_from_reading_and_no_script_of_an_event_runs(visit: Visit
     assert seen == {}
 
 
+def test_numbers_say_what_they_mean_and_charts_have_table_csv_and_command(visit: Visit) -> None:
+    visit.page.goto("/regressions")
+    finding = visit.page.locator("main tbody th a").first.get_attribute("href")
+    seen = {}
+    for path in (*NUMBERED, finding):
+        visit.page.goto(path)
+        seen[path] = (visit.page.evaluate(_UNEXPLAINED), visit.page.evaluate(_INCOMPLETE))
+    assert {path: faults for path, faults in seen.items() if any(faults)} == {}
+
+
 def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, viewport={"width": 360, "height": 740})
     window.enter()
@@ -109,6 +144,16 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site
         assert window.page.evaluate("document.documentElement.scrollWidth") <= 360, path
     window.context.close()
     assert window.faults == []
+
+
+def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
+    visit.page.set_viewport_size({"width": 720, "height": 1000})  # A4 within its margins
+    for path in PAGES:
+        visit.page.goto(path)
+        visit.page.emulate_media(media="print", color_scheme="dark")
+        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 720, path
+        soft = visit.page.evaluate("getComputedStyle(document.querySelector('footer')).color")
+        assert soft == "rgb(87, 96, 106)", path
 
 
 def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
@@ -127,9 +172,12 @@ def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
 def test_filters_links_and_the_back_button_lead_where_they_say(visit: Visit) -> None:
     page = visit.page
     page.goto("/jobs")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     page.fill("input[name=q]", "live-f")
     page.press("input[name=q]", "Enter")
-    page.wait_for_url("**/jobs?q=live-f*")
+    page.wait_for_url("**/jobs?q=live-f")
+    assert not any("state=" in address for address in asked), "the form leaves out what is empty"
     page.click("text=live-failed")
     assert page.locator("h1").inner_text().startswith("Nightly")
     page.click("#attempts tbody a >> nth=0")

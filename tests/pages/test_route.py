@@ -1,6 +1,8 @@
 """Every page is safe to show: its headers, its markup, its refusals; and every link leads on."""
 
+import csv
 from collections import deque
+from io import StringIO
 from urllib.parse import quote
 
 import pytest
@@ -75,6 +77,20 @@ def test_every_link_of_every_page_leads_somewhere(site: Site) -> None:
     assert any(path.startswith("/regressions/") for path in kinds)
 
 
+def test_a_member_of_an_answer_is_a_csv(site: Site) -> None:
+    browser, job = site.reader(), "/data/v1/jobs/live-failed"
+    answer = browser.get(f"{job}?rows=categories")
+    assert answer.headers["content-type"].startswith("text/csv")
+    categories = site.api().get("/v1/jobs/live-failed").json()["categories"]
+    read = {row["name"]: float(row["value"]) for row in csv.DictReader(StringIO(answer.text))}
+    assert read == categories
+    gaps = csv.DictReader(StringIO(browser.get(f"{job}?rows=quality.gaps").text))
+    assert "kind" in (gaps.fieldnames or ())
+    for member in ("nothing", "quality.nothing", "job", "categories.stalled"):
+        assert browser.get(f"{job}?rows={member}").status_code == 404, member
+    assert browser.get("/data/v1/jobs/nobody?rows=categories").status_code == 404
+
+
 def test_no_text_of_an_event_is_markup(site: Site) -> None:
     browser = site.reader()
     hostile = f"/jobs/{quote(HOSTILE, safe='')}"
@@ -99,6 +115,22 @@ def test_ids_of_a_page_are_its_own(site: Site) -> None:
             if "id" in each.attributes
         ]
         assert len(ids) == len(set(ids)), path
+
+
+@pytest.mark.parametrize(
+    ("address", "kept"),
+    [
+        ("/jobs?q=live&state=&team=&from=", "/jobs?q=live"),
+        ("/jobs?q=", "/jobs"),
+        ("/?where=model%3Aa+b&where=&where=team%3A", "/?where=model%3Aa+b&where=team%3A"),
+        ("/jobs/a%3Fb?project=", "/jobs/a%3Fb"),
+    ],
+)
+def test_what_a_form_left_empty_does_not_stay_in_the_address(
+    site: Site, address: str, kept: str
+) -> None:
+    answer = site.reader().get(address)
+    assert (answer.status_code, answer.headers["location"]) == (303, kept)
 
 
 def test_a_refusal_says_what_may_be_sent(site: Site) -> None:

@@ -32,6 +32,7 @@ class Story:
     play: Play
     launched: bool = True  #: by ``ett run``
     scheduler: bool = False
+    named: bool = True  #: the job, by ``ETT_JOB``
     unreported: int = 0  #: restarts that no agent counts
     disagreeing: int = 0  #: restarts that the agents count differently
 
@@ -93,6 +94,7 @@ LONG = {
     "plain agents": Story(together("1", "raise"), launched=False, disagreeing=1),
     "plain agents, rank 0": Story(together("0", "raise"), launched=False, disagreeing=1),
     "no scheduler": Story(together("1", "kill"), disagreeing=1),
+    "no scheduler and no name": Story(together("1", "raise"), named=False, disagreeing=1),
     "restart in the process": Story(alone("0", "again", ranks=1), scheduler=True),
     "both nodes lost": Story(lose_both, scheduler=True, unreported=1),
     "a node joins late": Story(grow, scheduler=True, unreported=1),
@@ -108,9 +110,11 @@ LOST = {
 
 
 def played(story: Story, folder: Path) -> tuple[list[Event], JobLedger]:
-    with nodes(folder, launched=story.launched, **(SLURM if story.scheduler else {})) as job:
+    variables = (SLURM if story.scheduler else {}) | ({} if story.named else {"ETT_JOB": ""})
+    with nodes(folder, launched=story.launched, **variables) as job:
         story.play(job)
         assert job.wait() == [0] * len(job.agents)
+        assert len(job.names()) == 1
         events = job.events()
     return events, fold(events, {}, time.time_ns() // 1000)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from ett_service.api.answers import (
     Answer,
@@ -13,6 +13,7 @@ from ett_service.api.answers import (
     Instant,
     NullIfEmpty,
     Of,
+    PointsOfUnits,
     Ratio,
     Seconds,
     SortedValues,
@@ -39,14 +40,6 @@ from ett_service.fleet.scope import BadQuestion, Exclusions, Window
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
 )
-
-_UNITS_A_POINT = UNITS // 100
-
-PointsOfUnits = Annotated[
-    float,
-    BeforeValidator(lambda units: units / _UNITS_A_POINT),
-    Field(description="Percentage points of ETT%, ten decimals."),
-]
 
 
 class SideAnswer(ComputedAnswer):

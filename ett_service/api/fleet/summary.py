@@ -1,6 +1,7 @@
 """The fleet's time: in total, by group, over time and by job."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
@@ -48,6 +49,20 @@ Distributions = Annotated[
         "are answered sooner."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedDistributions:
+    """Of what distributions are read."""
+
+    distributions: Distributions = True
+    group_distributions: Annotated[
+        bool,
+        Query(
+            description="With `false`, only the total has members that need distributions, and "
+            "many groups are answered sooner."
+        ),
+    ] = True
 
 
 class FleetSummary(AskedAnswer):
@@ -137,7 +152,7 @@ def read_summary(
         Query(description="Order of the groups: most weighted time, most lost time, or by name."),
     ] = "weighted",
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many groups.")] = 1000,
-    distributions: Distributions = True,
+    counted: Annotated[WantedDistributions, Depends()],
     form: FormatParameter = "json",
 ) -> FleetSummary | Response:
     """Return where the fleet's time in a window went, in total and by group.
@@ -145,12 +160,12 @@ def read_summary(
     A file contains the groups. Without `group_by` it contains the total as one group.
     """
     summary = fleet.summary(
-        conn, scope, window, state.economy, order=sort, distributions=distributions
-    )
-    groups = [
-        GroupAnswer.read(group, distributions=distributions) for group in summary.groups[:limit]
-    ]
-    total = GroupAnswer.read(summary.total, distributions=distributions)
+        conn, scope, window, state.economy, order=sort,
+        distributions=counted.distributions, group_distributions=counted.group_distributions,
+    )  # fmt: skip
+    of_groups = counted.distributions and counted.group_distributions
+    groups = [GroupAnswer.read(group, distributions=of_groups) for group in summary.groups[:limit]]
+    total = GroupAnswer.read(summary.total, distributions=counted.distributions)
     answer = FleetSummary.of(
         scope,
         window,

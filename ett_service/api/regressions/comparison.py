@@ -12,13 +12,17 @@ from ett_service.api.answers import (
     Finite,
     Instant,
     Of,
+    PointsOfUnits,
+    Ratio,
     SortedValues,
     Sources,
     seconds,
 )
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
+from ett_service.core.fleet.decomposition import UNITS, Decomposition, in_units
 from ett_service.core.regressions.finding import Unit
+from ett_service.core.words import Category
 from ett_service.detection.comparison.compare import Difference, Level, compare
 from ett_service.detection.comparison.job_sets import ETT_RATIO, FAILURE_RATE, JobSet, job_set
 from ett_service.detection.ranks import CONFIDENCE
@@ -135,6 +139,47 @@ class UnlikeAnswer(Answer):
     apart: float = Field(description="The share of attempts that would need another value.")
 
 
+class EttPartAnswer(Answer):
+    """What a category adds to the difference of ETT%."""
+
+    category: Category
+    points: PointsOfUnits
+    base: Ratio = Field(description="The category's share of the time of the base.")
+    with_: Ratio = Field(serialization_alias="with", description="The same of `with`.")
+
+
+class EttDifferenceAnswer(Answer):
+    """ETT% by wall time of both sets, all of a set's time together, and what differs."""
+
+    base_ratio: Ratio = Field(description="Twelve decimals; 0 for no time.")
+    with_ratio: Ratio
+    points: PointsOfUnits = Field(description="`with` minus `base`.")
+    parts: list[EttPartAnswer] = Field(
+        description="By category, the largest first. They sum to `points`, to the last of ten "
+        "decimals; none where a set has no time."
+    )
+
+
+def _ett(comparison: Any) -> dict[str, Any]:
+    split: Decomposition[None, Category] = comparison.ett
+    rounded = in_units(split)
+    parts = [
+        {
+            "category": part.word,
+            "points": units,
+            "base": float(part.base),
+            "with_": float(part.current),
+        }
+        for part, units in zip(split.parts, rounded.parts, strict=True)
+    ]
+    return {
+        "base_ratio": rounded.base / UNITS,
+        "with_ratio": rounded.current / UNITS,
+        "points": rounded.current - rounded.base if parts else 0,
+        "parts": sorted(parts, key=lambda part: -abs(part["points"])),
+    }
+
+
 class ComparisonAnswer(ComputedAnswer):
     """Two sets side by side."""
 
@@ -144,6 +189,7 @@ class ComparisonAnswer(ComputedAnswer):
     start_shares: dict[str, float] = Field(
         description="The share of each phase in the change of the mean `attempt_start`; sums to 1."
     )
+    ett: Annotated[EttDifferenceAnswer, Of(_ett)]
     unlike: list[UnlikeAnswer]
     confidence: Annotated[float, Of(lambda _: CONFIDENCE)]
     note: Annotated[str, Of(lambda _: CAUTION)]

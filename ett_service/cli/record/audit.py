@@ -93,7 +93,8 @@ def _audit(args: Namespace) -> Answer:
     Raises:
         Failure: where a path is missing, the format not recognised, or nothing can be read.
     """
-    grouped = {args.format: args.paths} if args.format else by_format(args.paths)
+    spare = "log" if args.profile else "csv" if args.mapping else None
+    grouped = {args.format: args.paths} if args.format else by_format(args.paths, spare)
     if not grouped:
         if missing := next((path for path in args.paths if not path.exists()), None):
             raise Failure(f"{missing}: there is no such file or folder")

@@ -115,7 +115,8 @@ def _import(args: Namespace) -> None:
             "The others of these jobs are stored; `ett jobs delete NAME` removes them.",
         )
     if refused:
-        stored = "The others are stored." if tally.runs else "Nothing was stored."
+        done = "printed" if args.dry_run else "stored"
+        stored = f"The others are {done}." if tally.runs else f"Nothing was {done}."
         raise Failure(f"{refused} runs were not imported", stored)
     if not tally.runs:
         raise Failure("nothing could be read", "Check that the paths are logs of this format.")

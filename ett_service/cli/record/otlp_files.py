@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from ett_service.cli.verb import now_us
+from ett_service.core.intervals import rfc3339
 from ett_service.importers.files import Unreadable, files_under, opened, pieces_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent, distinct
 from ett_service.ingest.decode import decode
 from ett_service.ingest.envelope import inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
-from ett_service.ingest.refusals import Refused
+from ett_service.ingest.refusals import Refusal, Refused
 from ett_service.ingest.wire import Limits
 
 FILES: Final = ("*.json", "*.jsonl", "*.pb", "*.proto", "*.binpb", "*.json.gz", "*.jsonl.gz")
@@ -31,6 +32,10 @@ _JSON_BODY = {"content-type": "application/json"}
 _PREFIX: Final = 4  #: bytes that tell the length of the message that follows them
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _GZIP: Final = b"\x1f\x8b"
+_FIRST: Final = rfc3339(0)
+_KEY: Final = 49  #: characters of an id that name its span: ids in hexadecimal, and a colon
+_OWN: Final = frozenset({"id", "at", "start", "step"})
+_MOST_KNOWN: Final = 20_000
 _GROUPS: Final = b"\x0a"  #: what a request in protobuf begins with
 
 
@@ -41,6 +46,53 @@ class _Message(NamedTuple):
     body: bytes | None  #: None where it is too long or cut
 
 
+class _Check:
+    """What the service would refuse of events that were made of spans.
+
+    They are much alike. Their instants are looked at here, and no id and no step is made that it
+    would refuse; what else they say is checked once for all that say the same.
+    """
+
+    def __init__(self) -> None:
+        self._right: set[tuple[object, ...]] = set()
+        self._latest = rfc3339(now_us() + _LIMITS.max_future_us)
+
+    def refusals(self, events: Sequence[WireEvent]) -> dict[int, Refusal]:
+        """Return what is refused, by the places of the events."""
+        said = [self._said(event) for event in events]
+        firsts = {each: place for place, each in reversed([*enumerate(said)])}
+        refused: dict[int, Refusal] = {}
+        for asked in (firsts.values(), range(len(events))):
+            places = [each for each in asked if said[each] not in self._right]
+            if places:
+                refused.update(self._asked(events, said, places))
+        return dict(sorted(refused.items()))
+
+    def _asked(
+        self,
+        events: Sequence[WireEvent],
+        said: Sequence[tuple[object, ...] | None],
+        places: Sequence[int],
+    ) -> dict[int, Refusal]:
+        body = json.dumps({"events": [events[place] for place in places], "history": True}).encode()
+        batch = decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
+        refused = {places[each.index or 0]: each for each in batch.refusals}
+        if len(self._right) + len(places) > _MOST_KNOWN:
+            self._right.clear()
+        self._right.update(
+            each for place in places if place not in refused and (each := said[place]) is not None
+        )
+        return refused
+
+    def _said(self, event: WireEvent) -> tuple[object, ...] | None:
+        """Return what an event shares with others; None where its instants are to be looked at."""
+        for name in ("at", "start"):
+            if not _FIRST <= event.get(name, _FIRST) <= self._latest:
+                return None
+        shared = [member for member in event.items() if member[0] not in _OWN]
+        return (event["id"][_KEY:], *shared)
+
+
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
     """Read files of traces and folders of them; with *job*, all spans are of that one."""
     report = Report()
@@ -49,11 +101,12 @@ def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[Import
 
 def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
     opened: set[str] = set()
+    check = _Check()
     for path in files_under(paths, FILES, report):
         has_spans = False
         try:
             for message in _messages(path):
-                for run in _runs(path, message, job, opened, report):
+                for run in _runs(path, message, job, opened, check, report):
                     has_spans = True
                     yield run
         except Unreadable as error:
@@ -120,7 +173,12 @@ def _framed(path: Path) -> Iterator[_Message]:
 
 
 def _runs(
-    path: Path, message: _Message, job: str | None, opened: set[str], report: Report
+    path: Path,
+    message: _Message,
+    job: str | None,
+    opened: set[str],
+    check: _Check,
+    report: Report,
 ) -> Iterator[ImportedRun]:
     """What a message says, a run for each job."""
     try:
@@ -137,7 +195,9 @@ def _runs(
     for event in _continued(_events(conversion), opened):
         by_job[job or event["job"]].append(event if job is None else {**event, "job": job})
     for name, events in by_job.items():
-        facts = tuple(Fact(each, message.number) for each in _taken(path, message, events, report))
+        facts = tuple(
+            [Fact(each, message.number) for each in _taken(path, message, events, check, report)]
+        )
         if facts:
             yield ImportedRun(path, name, facts)
 
@@ -195,12 +255,10 @@ def _continued(events: Iterator[WireEvent], opened: set[str]) -> Iterator[WireEv
 
 
 def _taken(
-    path: Path, message: _Message, events: list[WireEvent], report: Report
+    path: Path, message: _Message, events: list[WireEvent], check: _Check, report: Report
 ) -> Iterator[WireEvent]:
     """Leave out what the service would refuse, and name it."""
-    body = json.dumps({"events": events, "history": True}).encode()
-    batch = decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
-    refused = {each.index: each for each in batch.refusals}
-    for each in batch.refusals:
+    refused = check.refusals(events)
+    for each in refused.values():
         report.skip(path, message.number, f"{each.code.value} in {each.pointer.rsplit('/', 1)[-1]}")
-    yield from (event for place, event in enumerate(events) if place not in refused)
+    return (event for place, event in enumerate(events) if place not in refused)

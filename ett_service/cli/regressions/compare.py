@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum, auto
 from typing import Any
 
-from ett_service.charts.units import NONE, count, percent, value
+from ett_service.charts.units import NONE, count, percent, points, value
 from ett_service.cli.arguments import project, server, when
 from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask, of_project
@@ -179,6 +179,16 @@ def _write(answer: Answer, _args: Namespace) -> None:
     write_line()
     write_table(_FIGURES, answer["compared"])
     write_prose(_FACTOR_NOTE)
+    ett = answer["ett"]
+    if ett["parts"]:
+        parts = ", ".join(
+            f"{part['category']} {points(part['points'] / 100)}" for part in ett["parts"]
+        )
+        write_line()
+        write_prose(
+            f"ETT% of all wall time {percent(ett['base_ratio'])} -> {percent(ett['with_ratio'])}, "
+            f"{points(ett['points'] / 100)}: {parts}"
+        )
     if answer["start_shares"]:
         shares = ", ".join(
             f"{name} {percent(share)}" for name, share in answer["start_shares"].items()

@@ -12,10 +12,10 @@ from typing import Any
 from orbax.checkpoint import CheckpointManager
 from orbax.checkpoint.logging import AbstractLogger
 
+from ett_service.client.clock import MICRO
 from ett_service.client.current import current
 from ett_service.client.frameworks.adapter import Afterwards, Framework, measured
 from ett_service.client.guard import guarded
-from ett_service.client.lines import MICRO
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.checkpoint import Checkpoint
 

@@ -17,6 +17,8 @@ from ett_service.client.identity import (
     NAMED,
     USABLE_NAMES,
     Identity,
+    gpus_of,
+    hosts_of,
     is_disabled,
     job_name,
     launch_of,
@@ -27,16 +29,17 @@ from ett_service.client.launching.launcher import (
     launcher_identity,
     left_by_child,
     run_child,
-    watched,
 )
 from ett_service.client.launching.runs import (
     ends_the_job,
     finished_notice,
     fresh_name,
     is_recorded_as,
+    lacks_its_script,
+    shared_name,
 )
 from ett_service.client.recorder import Recorder
-from ett_service.client.sending.backlog import spools
+from ett_service.client.sending.backlog import spools, unsent_lines
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
@@ -50,8 +53,6 @@ from ett_service.client.starting.opening import say_allocation
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
 
-# A launcher is no life of its child's rank, which reports its own start.
-_STARTED = {"type": "attempt_started", "cycle": None, "rank": None}
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
 _SHOWN = 60
@@ -99,11 +100,13 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
+    if lacks_its_script(command):
+        env["ETT_DISABLED"] = "1"
     records = not is_disabled(env)
     if records:
         _before(launch)
     try:
-        code = run_child(watched(command), env, partial(_begun, launch) if records else _ignored)
+        code = run_child(command, env, partial(_begun, launch) if records else _ignored)
     except OSError as error:
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if records:
@@ -121,7 +124,7 @@ class Launch:
     more_follows: bool
     session: Session = field(default_factory=Session)
     identity: Identity | None = None  #: where the job has a name before its command runs
-    fresh: str | None = None  #: the name of a job that nobody named
+    fresh: str | None = None  #: the name of a job that nobody named, unless its script does
     sent: Tally = field(default_factory=Tally)  #: by the launcher itself
     memory: MemoryKills = field(default_factory=MemoryKills)
     began_us: int = field(default_factory=mono_us)
@@ -148,7 +151,8 @@ def _before(launch: Launch) -> None:
     if name is None:
         if env.get("ETT_JOB"):
             notice(f"{env['ETT_JOB'][:_SHOWN]!r} cannot name a job: {USABLE_NAMES}")
-        launch.fresh = env["ETT_JOB"] = fresh_name(command, launch.began_s, launch_of(env))
+        fresh = shared_name(command, env) or fresh_name(command, launch.began_s, launch_of(env))
+        launch.fresh = env["ETT_JOB"] = fresh
         return
     if (identity := launcher_identity(env, command)) is None:
         return
@@ -164,14 +168,25 @@ def _before(launch: Launch) -> None:
 def _begun(launch: Launch) -> None:
     """Say that the attempt exists, now that its command runs."""
     if launch.identity is not None:
-        _begin(launch, launch.identity).write(_STARTED, launch.began_us)
+        _say_start(_begin(launch, launch.identity), launch)
+
+
+def _say_start(recorder: Recorder, launch: Launch) -> None:
+    """Say that the attempt exists, with what the environment tells of its machines.
+
+    A launcher is no life of its child's rank, which reports its own start.
+    """
+    started: dict[str, Any] = {"type": "attempt_started", "cycle": None, "rank": None}
+    if recorder.identity.leads:
+        started |= {"gpus": gpus_of(launch.env), "hosts": hosts_of(launch.env)}
+    recorder.write(started, launch.began_us)
 
 
 @guarded(otherwise=None)
 def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
     """Tell how the child ended, and with it the job, then send what it left.
 
-    A job that only the child could name is known by a spool of its launch, if one is left.
+    A job that only the child could name is known by what it left.
     """
     recorder = launch.session.recorder or _begin_late(launch)
     if recorder is None:
@@ -211,7 +226,8 @@ def _say_exit(recorder: Recorder, began_us: int) -> None:
 def _begin_late(launch: Launch) -> Recorder | None:
     """Begin to record once it is known whether the child has named the job itself."""
     env, fresh = launch.env, launch.fresh
-    if (identity := left_by_child(env)) is not None:
+    identity = left_by_child(env, launch.command, launch.began_us)
+    if identity is not None and identity.job != fresh:
         return _begin(launch, identity)
     identity = launcher_identity(env, launch.command)
     if fresh is None or identity is None:
@@ -219,7 +235,7 @@ def _begin_late(launch: Launch) -> Recorder | None:
     if not is_recorded_as(fresh, default_root(env), launch.began_s):
         return None
     recorder = _begin(launch, identity)
-    recorder.write(_STARTED, launch.began_us)
+    _say_start(recorder, launch)
     notice(f"recorded as job {fresh}; --job names it")
     return recorder
 
@@ -242,21 +258,26 @@ def sync(args: argparse.Namespace) -> int:
 def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
     """Send what the child left, and say what went where; its exit code stays its own."""
     directory = job_directory(default_root(launch.env), identity.job)
-    target = launch.target
-    if target is None:
-        return
-    try:
-        shipment = ship(
-            spools(directory), target, seconds=_AFTER_CHILD_SECONDS, progress=lambda _: None
-        )
-    except OSError as error:
-        _complain(str(error), f"Later: ett sync {directory}", FAILED)
-        return
+    shipment = Shipment()
+    if launch.target is not None:
+        try:
+            shipment = ship(
+                spools(directory),
+                launch.target,
+                seconds=_AFTER_CHILD_SECONDS,
+                progress=lambda _: None,
+            )
+        except OSError as error:
+            _complain(str(error), f"Later: ett sync {directory}", FAILED)
+            return
     if as_json:
         _tell(shipment, as_json=True, file=sys.stderr)
-    if _exit_of(shipment, directory) == OK and not as_json:
-        tally = shipment.tally + launch.sent + collect(directory, identity.launch)
-        notice(Closing(identity.job, target, directory, tally, unsent=0).line())
+    unsent = unsent_lines(directory)
+    tally = shipment.tally + launch.sent + collect(directory, identity.launch)
+    if unsent or not as_json:
+        trouble = "" if shipment.stopped_by is None else shipment.stopped_by.reason
+        closing = Closing(identity.job, launch.target, directory, tally, unsent, trouble)
+        notice(closing.line())
 
 
 def _exit_of(shipment: Shipment, root: Path) -> int:
@@ -280,9 +301,14 @@ def _tell(shipment: Shipment, *, as_json: bool, file: Any) -> None:
     if as_json:
         print(json.dumps(counts | state), file=file)
         return
-    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "no events"
-    spare = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in state.items() if count)
-    print(f"{summary} ({spare or 'no spools'})", file=file)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    spools = {"sent": shipment.spools, "in use": shipment.in_use, "left": shipment.left}
+    spare = ", ".join(f"{_spools(count)} {what}" for what, count in spools.items() if count)
+    print(f"{summary or 'no events sent'} ({spare or 'no spools'})", file=file)
+
+
+def _spools(count: int) -> str:
+    return "1 spool" if count == 1 else f"{count} spools"
 
 
 def _progress() -> Callable[[Shipment], None]:

@@ -1,10 +1,8 @@
 """Running a trainer as a child: its exit is reported from outside, whatever killed it."""
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +14,8 @@ from ett_service.client.identity import Identity, identify, launch_of
 from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
-from ett_service.client.sending.tallies import LAUNCHER
+from ett_service.client.sending.tallies import LAUNCHER, job_of
 from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
-
-AGENT = "ett_service.client.torch.agent"
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -53,28 +49,18 @@ def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identit
     return identify(env, None, os.uname().nodename)
 
 
-def left_by_child(env: Mapping[str, str]) -> Identity | None:
-    """Tell who a child was that named its job itself, from a spool that it left."""
-    launch = launch_of(env)
-    for directory in spools(default_root(env)):
-        owner = Backlog(directory, alive=True).owner
-        if owner.get("launch") == launch and owner.get("job"):
-            return identify(env, owner["job"], os.uname().nodename)
-    return None
+def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int) -> Identity | None:
+    """Tell who the launcher spoke for, where its child named the job itself.
 
-
-def watched(command: Sequence[str]) -> list[str]:
-    """Return the command with torchrun's agent made to tell how its workers died.
-
-    Only where torchrun belongs to this very Python; every other command stays as it is.
+    That is known by what the child has left since *began_us*.
     """
-    program = shutil.which(command[0])
-    if not is_torchrun(command) or program is None:
-        return list(command)
-    if Path(program).absolute().parent != Path(sys.executable).parent:
-        return list(command)
-    rest = command[1:] if Path(command[0]).name == "torchrun" else command[3:]
-    return [sys.executable, "-m", AGENT, *rest]
+    root, launch = default_root(env), launch_of(env)
+    if not launch:
+        return None
+    owners = (Backlog(directory, alive=True).owner for directory in spools(root))
+    left = (owner.get("job") for owner in owners if owner.get("launch") == launch)
+    job = next(filter(None, left), None) or job_of(root, launch, began_us)
+    return launcher_identity({**env, "ETT_JOB": job}, command) if job else None
 
 
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:

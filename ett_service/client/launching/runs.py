@@ -3,17 +3,25 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from ett_service.client.guard import guarded
-from ett_service.client.identity import Identity
+from ett_service.client.identity import Identity, job_name
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.notices import job_answer
 from ett_service.client.sending.spool import job_directory
-from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, option
+from ett_service.client.starting.torchrun import (
+    is_torchrun,
+    joins_nodes,
+    option,
+    rendezvous_id,
+)
 
 _ASK_SECONDS = 1.0
 _LONGEST_SCRIPT = 60
+_PYTHON = re.compile(r"python[\d.]*")
+_NO_SCRIPT = ("-m", "-c", "--module", "--no-python", "--no_python")
 _PROGRAMS = re.compile(r"(python|torchrun|bash|sh|srun|env|accelerate)[\d.]*")
 
 
@@ -26,6 +34,22 @@ def fresh_name(command: Sequence[str], now_s: float, launch: str) -> str:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", script)[:_LONGEST_SCRIPT].strip("-.") or "job"
     at = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now_s))
     return f"{readable}-{at}-{launch[-4:]}"
+
+
+def shared_name(command: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """Return the name that the workers of a torchrun have without one, on each of its nodes."""
+    if not is_torchrun(command) or "--standalone" in command:
+        return None
+    return job_name({"ETT_JOB": rendezvous_id(command, env)})
+
+
+def lacks_its_script(command: Sequence[str]) -> bool:
+    """Whether Python or torchrun is to run a script that is not there: no job begins with that."""
+    if not is_torchrun(command) and not _PYTHON.fullmatch(Path(command[0]).name):
+        return False
+    words = list(takewhile(lambda word: word not in _NO_SCRIPT, command[1:]))
+    script = next((word for word in words if word.endswith(".py")), None)
+    return script is not None and not Path(script).exists()
 
 
 def is_recorded_as(job: str, root: Path, began_s: float) -> bool:

@@ -5,22 +5,26 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.sending.seals import Unsealing
 from ett_service.client.sending.spool import ACKED, OWNER, REFUSED
 
 _REFUSED_LIMIT = 1 << 20
-_CHUNK = 1 << 20
 
 #: Every line ends with its instant.
 _GARBLED_END = re.compile(rb'(?<=Z"\}).(?=\{")', re.DOTALL)
 
-_LINES_A_TURN = 32
+_LINES_A_TURN = 100
 """Read in a fraction of a millisecond, for which a call of the trainer waits at most."""
+
+_ACKED_BYTES = 256
+"""Of ``acked.json``, blanks included: so that nothing of a longer one is left behind."""
 
 _KEPT_BYTES = 32 << 20
 _KEPT_SECONDS = 86_400.0
@@ -45,7 +49,7 @@ class Position:
 class Piece:
     """Some whole lines of a spool, and where they end."""
 
-    lines: tuple[bytes, ...]
+    lines: tuple[bytes, ...]  #: the events, as the server takes them
     end: Position
     unreadable: int = 0  #: lines that were torn or garbled, and skipped
 
@@ -62,8 +66,12 @@ class Backlog:
     alive: bool
     position: Position = field(default_factory=Position)
     epoch: str = ""  #: of the store that has what is settled
+    _seals: Unsealing = field(init=False)
 
     def __post_init__(self) -> None:
+        base_us = self.owner.get("base_us")
+        whole = base_us if isinstance(base_us, int) else None
+        self._seals = Unsealing(self.directory.name, whole)
         with suppress(OSError, ValueError, TypeError):
             acknowledged = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
             self.position = Position(int(acknowledged["segment"]), int(acknowledged["offset"]))
@@ -88,9 +96,9 @@ class Backlog:
             offset = self.position.offset if number == self.position.segment else 0
             path = self._path(number)
             last = place + 1 == len(segments)
-            piece = _read(path, number, offset, size, complete=not (last and self.alive))
-            if piece is not None:
-                return self._first(piece, count, Position(number, offset), last=last)
+            lines = _read(path, offset, count, size, complete=not (last and self.alive))
+            if lines:
+                return self._piece(lines, Position(number, offset), last=last)
             if self.alive and time.time() - path.stat().st_mtime < _SETTLING_SECONDS:
                 break
         return None
@@ -105,12 +113,21 @@ class Backlog:
                 total -= self.position.offset
         return max(total, 0)
 
+    def unsent_lines(self) -> int:
+        """How many lines the server has not settled."""
+        count = 0
+        for number in self._segments():
+            with suppress(OSError), self._path(number).open("rb") as segment:
+                segment.seek(self.position.offset if number == self.position.segment else 0)
+                count += sum(1 for _ in segment)
+        return count
+
     def advance(self, end: Position, epoch: str = "") -> None:
         """Remember that the store *epoch* has everything before *end*, and give back the disk.
 
         A live process keeps what was settled of late, in case that store is lost and an older
-        copy of it restored. Raises ``OSError``; the lines are then sent again, which the server
-        absorbs.
+        copy of it restored. Raises ``OSError`` where the disk cannot be given back; where the
+        place cannot be written, the lines are sent again, which the server absorbs.
         """
         self.position = end
         self.epoch = epoch or self.epoch
@@ -119,17 +136,22 @@ class Backlog:
         self._remember()
 
     def rewind(self, epoch: str) -> None:
-        """Let everything that is kept be sent again, to the store *epoch*. Raises ``OSError``."""
+        """Let everything that is kept be sent again, to the store *epoch*."""
         self.position = Position()
         self.epoch = epoch
         self._remember()
 
     def _remember(self) -> None:
+        """Overwrite what stands there: a disk that is full has room for that."""
         end = self.position
         acknowledged = {"segment": end.segment, "offset": end.offset, "epoch": self.epoch}
-        draft = self.directory / f"{ACKED}.new"
-        draft.write_text(json.dumps(acknowledged), "ascii")
-        draft.replace(self.directory / ACKED)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with suppress(OSError):
+            fd = os.open(self.directory / ACKED, flags, 0o600)
+            try:
+                os.pwrite(fd, json.dumps(acknowledged).encode().ljust(_ACKED_BYTES), 0)
+            finally:
+                os.close(fd)
 
     def _expendable(self) -> list[int]:
         """Return the settled segments that need not be kept for a store that loses them."""
@@ -165,38 +187,28 @@ class Backlog:
         if not (self.directory / REFUSED).exists():
             self.directory.rmdir()
 
-    def _first(self, piece: Piece, count: int, start: Position, *, last: bool) -> Piece:
-        """Cut a piece to *count* lines and leave out what is no event.
+    def _piece(self, lines: Sequence[bytes], start: Position, *, last: bool) -> Piece:
+        """Leave out what is no event.
 
         Where a write failed halfway, its process has kept the whole line in memory and gone on in
         a new segment: so the end of an earlier segment is no loss.
         """
-        taken = piece.lines[:count]
-        end = Position(start.segment, start.offset + sum(map(len, taken)))
-        readable: list[bytes] = []
+        unsealed = self._seals.event
+        events: list[bytes] = []
         garbled: list[bytes] = []
-        for place, line in enumerate(taken):
+        for place, line in enumerate(lines):
             if place % _LINES_A_TURN == 0:
                 time.sleep(0)  # the trainer's threads may be waiting for the interpreter
-            if self._is_event(line):
-                readable.append(line.rstrip(b"\n"))
+            if (event := unsealed(line)) is not None:
+                events.append(event)
                 continue
             for part in _GARBLED_END.split(line):
-                if self._is_event(part):
-                    readable.append(part.rstrip(b"\n"))
+                if (event := unsealed(part)) is not None:
+                    events.append(event)
                 elif (last or not _is_torn(part)) and not (garbled and _is_rest(part, garbled[-1])):
                     garbled.append(part)
-        return Piece(tuple(readable), end, len(garbled))
-
-    def _is_event(self, line: bytes) -> bool:
-        """Whether a line is an object, with an id that this producer gives to its number."""
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            return False
-        if not isinstance(event, dict):
-            return False
-        return "seq" not in event or event.get("id") == f"{self.directory.name}-{event['seq']}"
+        end = Position(start.segment, start.offset + sum(map(len, lines)))
+        return Piece(tuple(events), end, len(garbled))
 
     def _segments(self) -> list[int]:
         return [number for number in self._all_segments() if number >= self.position.segment]
@@ -230,6 +242,15 @@ def adopted(directory: Path) -> Iterator[Backlog | None]:
         os.close(fd)
 
 
+def unsent_lines(root: Path) -> int:
+    """How many lines dead processes have left under *root*."""
+    count = 0
+    for directory in spools(root):
+        with adopted(directory) as backlog:
+            count += 0 if backlog is None else backlog.unsent_lines()
+    return count
+
+
 def _lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -239,17 +260,18 @@ def _lock(fd: int) -> bool:
     return os.fstat(fd).st_nlink > 0
 
 
-def _read(path: Path, number: int, offset: int, size: int, *, complete: bool) -> Piece | None:
+def _read(path: Path, offset: int, count: int, size: int, *, complete: bool) -> list[bytes]:
+    """Return so many lines in about *size* bytes; the last may be cut off where all is written."""
+    lines: list[bytes] = []
+    left = size
     with path.open("rb") as file:
         file.seek(offset)
-        data = file.read(max(size, _CHUNK))
-        whole = data.rfind(b"\n") + 1
-        at_the_end = not file.read(1)
-    if complete and at_the_end and whole < len(data):
-        whole = len(data)
-    if not whole:
-        return None
-    return Piece(tuple(data[:whole].splitlines(keepends=True)), Position(number, offset + whole))
+        for line in islice(file, count):
+            left -= len(line)
+            if (left < 0 and lines) or not (complete or line.endswith(b"\n")):
+                break
+            lines.append(line)
+    return lines
 
 
 def _is_torn(line: bytes) -> bool:

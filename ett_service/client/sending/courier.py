@@ -73,13 +73,6 @@ class Courier:
         self.backlog.rewind(verdict.epoch)
         return False
 
-    def carry_all(self) -> Verdict:
-        """Send everything; return the verdict that stopped it, or the last. ``OSError``."""
-        last = Verdict(Fate.SETTLED)
-        while last.fate is Fate.SETTLED and (verdict := self.carry_one()) is not None:
-            last = verdict
-        return last
-
     def _settle(self, piece: Piece, epoch: str) -> None:
         self.tally.unreadable += piece.unreadable
         if piece.unreadable:

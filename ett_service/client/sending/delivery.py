@@ -112,9 +112,13 @@ def _post(target: Target, batch: Batch, timeout: float) -> Verdict:
     url = target.url.rstrip("/") + "/v1/events"
     try:
         answer = transport.request("POST", url, target.key, body, headers, timeout=timeout)
+    except transport.NoAddress:
+        reason = f"{target.url} is not an http or https address"
+        return Verdict(Fate.ASTRAY, reason=reason)
+    except transport.MalformedKey:
+        return Verdict(Fate.FORBIDDEN, reason="ETT_API_KEY has characters that no key has")
     except transport.Unreachable as error:
-        is_address = not isinstance(error, transport.NoAddress)
-        return Verdict(Fate.LATER if is_address else Fate.ASTRAY, reason=str(error))
+        return Verdict(Fate.LATER, reason=f"{target.url} cannot be reached ({error.reason})")
     return judge(answer, batch.lines, batch_id)
 
 

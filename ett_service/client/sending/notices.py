@@ -36,6 +36,7 @@ class Closing:
     tally: Tally
     unsent: int  #: events that lie in the spool
     trouble: str = ""  #: why they do
+    lost: int = 0  #: events that are nowhere
 
     def line(self, seconds: float = ASK_SECONDS) -> str:
         """Return how many events went where, ETT% so far and the command that shows more.
@@ -43,22 +44,37 @@ class Closing:
         Where events are left, it says why, and the command that sends them. The service is asked
         for so many *seconds* at most.
         """
-        target = self.target
-        if target is None:
-            return f"{self.job}: {_events(self.unsent)} in {self.directory}; `ett sync` sends them"
-        if self.unsent:
-            reason = f" ({self.trouble})" if self.trouble else ""
-            return (
-                f"{self.job}: {_events(self.unsent)} not sent{reason}; later: "
-                f"ett sync {quote_for_shell(str(self.directory))}"
-            )
-        sent = self.tally.accepted + self.tally.duplicate
-        parts = [f"{self.job}: {_events(sent)} sent to {target.url}"]
+        parts = self._kept()
+        if self.lost:
+            parts.append(f"{_events(self.lost)} lost, which could not be kept in {self.directory}")
+        if self.target is not None and not self.unsent and (self.sent or not parts):
+            parts = [*self._sent(self.target, seconds), *parts]
+            parts.append(f"more: ett job {quote_for_shell(self.job)}")
+        return f"{self.job}: {'; '.join(parts or ['no events'])}"
+
+    @property
+    def sent(self) -> int:
+        """How many events the server has."""
+        return self.tally.accepted + self.tally.duplicate
+
+    def _kept(self) -> list[str]:
+        """Say what lies in the spool and why, and the command that sends it."""
+        if not self.unsent:
+            return []
+        directory = quote_for_shell(str(self.directory))
+        if self.target is None:
+            words = f"{_events(self.unsent)} kept, as ETT_URL is not set"
+            return [f"{words}; to send them: ett sync {directory} --url URL"]
+        reason = f" ({self.trouble})" if self.trouble else ""
+        return [f"{_events(self.unsent)} not sent{reason}; later: ett sync {directory}"]
+
+    def _sent(self, target: Target, seconds: float) -> list[str]:
+        parts = [f"{_events(self.sent)} sent to {target.url}"]
         if self.tally.rejected:
             parts.append(f"{self.tally.rejected} refused, see refused.jsonl in {self.directory}")
         if (ratio := _ett_ratio(self.job, target, seconds)) is not None:
             parts.append(f"ETT {ratio:.1%} so far")
-        return "; ".join([*parts, f"more: ett job {quote_for_shell(self.job)}"])
+        return parts
 
 
 def _events(count: int) -> str:

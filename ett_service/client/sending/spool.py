@@ -33,6 +33,8 @@ _RESERVED = 8 << 20
 
 _RING = 1000
 
+_sync = getattr(os, "fdatasync", os.fsync)  # not every system has the cheaper one
+
 
 def default_root(env: Mapping[str, str]) -> Path:
     """Where spools lie: ``ETT_SPOOL``, else the user's directory for such state."""
@@ -54,7 +56,8 @@ def segment_name(number: int) -> str:
 
 
 class Spool:
-    """Takes lines from any thread; what ``write`` has taken survives the death of the process.
+    """Takes lines from any thread; what ``write`` has taken survives the death of the process, and
+    what was there at a ``sync`` that of the machine.
 
     Where the disk takes nothing, the last lines are kept in memory instead. Every line that is
     given up is counted in ``dropped``, by reason. ``tend`` is to be called about once a second.
@@ -79,6 +82,7 @@ class Spool:
         self._number = 0
         self._closed = False
         self._opened = -1
+        self._synced = 0  #: bytes of the segment that survive the machine
         self._owner = -1
         with suppress(OSError):
             self._owner = _claim(directory, {**facts, "boot_id": boot_id()})
@@ -104,7 +108,7 @@ class Spool:
         """Keep in memory what the disk did not take, at least not whole."""
         warn_once(
             f"events cannot be written to {self.directory}: the last {_RING} are kept in memory, "
-            "others are lost",
+            "others are lost; free the disk, or set ETT_SPOOL to another folder",
             about="the spool",
         )
         self.ring.append(line)
@@ -138,8 +142,20 @@ class Spool:
         self.full = unsent > self._limit
         self.fd = -1 if unsent > self._limit + _RESERVED else self._opened
         with suppress(OSError):
-            if self._opened < 0 or os.fstat(self._opened).st_size >= self._segment:
+            if self._opened < 0:
                 self._turn()
+            elif os.fstat(self._opened).st_size >= self._segment:
+                self._turn_over()
+
+    def sync(self) -> None:
+        """Have what is on disk survive the crash of the machine as well. Raises ``OSError``."""
+        size = os.fstat(self._opened).st_size
+        if size == self._synced:
+            return
+        _sync(self._opened)
+        if not self._synced:
+            _sync_names(self.directory)
+        self._synced = size
 
     def close(self) -> None:
         """Let go of the files, and of the lock that says that this process lives."""
@@ -162,17 +178,37 @@ class Spool:
         with self._dropping:
             self.dropped[reason] += 1
 
+    def _turn_over(self) -> None:
+        """Begin a new segment, and have the one before survive the machine. ``OSError``."""
+        before = os.dup(self._opened)
+        try:
+            self._turn()
+            _sync(before)
+        finally:
+            os.close(before)
+
     def _turn(self) -> None:
         """Begin a new segment. Raises ``OSError``."""
         path = self.directory / segment_name(self._number + 1)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o600)
         self._number += 1
+        self._synced = 0
         if self._opened < 0:
             self.fd = self._opened = fd
         else:
             # A thread that is just writing writes to the one file or to the other.
             os.dup2(fd, self._opened, inheritable=False)
+            os.close(fd)
+
+
+def _sync_names(directory: Path) -> None:
+    """Have the files of a spool be found after the crash of the machine. Raises ``OSError``."""
+    for folder in (directory, *directory.parents[:2]):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
             os.close(fd)
 
 

@@ -20,9 +20,17 @@ _CHUNK = 1 << 16
 class Unreachable(OSError):
     """No complete answer came back; the message names the address and what went wrong."""
 
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason or message  #: without the address
+
 
 class NoAddress(Unreachable):
     """What was given is no address of the web, whatever may be up or down."""
+
+
+class MalformedKey(Unreachable):
+    """The key has characters that no header can carry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ def request(
     """Send one request and return the answer, redirects and errors included.
 
     The key travels in the ``Authorization`` header only. ``timeout`` is in seconds, for the
-    connection and again for the whole answer. Raises ``Unreachable``, also as ``NoAddress``.
+    connection and again for the whole answer. Raises ``Unreachable``, also as ``NoAddress`` and
+    ``MalformedKey``.
     """
     if not _is_web(url):
         raise NoAddress(f"{url} is not an http or https address")
@@ -63,9 +72,10 @@ def request(
         return _exchange(sent, timeout, answer_limit)
     except ValueError:
         # http.client refuses a malformed header in words that would show the key.
-        raise Unreachable(f"{method} {url}: a header is malformed") from None
+        raise MalformedKey(f"{method} {url}: the key has characters that no key has") from None
     except (OSError, HTTPException) as error:
-        raise Unreachable(f"{method} {url}: {_reason(error)}") from None
+        reason = _reason(error)
+        raise Unreachable(f"{method} {url}: {reason}", reason) from None
 
 
 def compressed(body: bytes) -> bytes:
@@ -116,4 +126,6 @@ def _reason(error: Exception) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate cannot be verified: {cause.verify_message}"
-    return str(cause) or type(cause).__name__
+    if isinstance(cause, ssl.SSLError) and cause.reason == "WRONG_VERSION_NUMBER":
+        return "it does not speak TLS there: http:// instead of https:// may be right"
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

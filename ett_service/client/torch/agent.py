@@ -1,4 +1,4 @@
-"""torchrun, with its agent made to tell of restarts: ``python -m ...torch.agent ARGS``.
+"""torchrun's agent, made to tell of restarts under ``ett run``.
 
 A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself: how
 the worker died, and since when it waited for all nodes. What is wrapped is private to torch: where
@@ -6,7 +6,6 @@ it is not there, torchrun runs as it is.
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,18 @@ from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import launch_of_agent
 from ett_service.client.starting.torchrun import RENDEZVOUS, rendezvous_of
 
+MODULE = "torch.distributed.elastic.agent.server.local_elastic_agent"
+
 _SIGKILL, _SIGTERM = -9, -15
 
 _FIRST_KILLED = "killed from outside, the first of its node to die"
 """A rule of ours reads it: what other ranks say of a peer that is gone came after that."""
 
 
-def watch() -> None:
-    """Wrap how the agent looks at its workers and meets others.
-
-    Raises ``ImportError`` or ``AttributeError``.
-    """
-    from torch.distributed.elastic.agent.server import local_elastic_agent as local  # noqa: PLC0415
-
-    agent = local.LocalElasticAgent
+@guarded(otherwise=None)
+def watch(module: Any) -> None:
+    """Wrap how the agent of torch's *module* looks at its workers and meets others."""
+    agent = module.LocalElasticAgent
     look = agent._monitor_workers  # noqa: SLF001 -- nothing public tells of a restart
     memory = MemoryKills()
 
@@ -43,14 +40,14 @@ def watch() -> None:
         _tell(self, group, seen, memory)
         return seen
 
-    agent._monitor_workers = looking  # type: ignore[method-assign]  # noqa: SLF001 -- likewise
+    agent._monitor_workers = looking  # noqa: SLF001 -- likewise
     meet = agent._rendezvous  # noqa: SLF001 -- likewise
 
     def meeting(self: Any, group: Any) -> Any:
         os.environ[RENDEZVOUS] = rendezvous_of(os.getpid(), mono_us())
         return meet(self, group)
 
-    agent._rendezvous = meeting  # type: ignore[method-assign]  # noqa: SLF001 -- likewise
+    agent._rendezvous = meeting  # noqa: SLF001 -- likewise
 
 
 @guarded(otherwise=None)
@@ -112,16 +109,3 @@ def _identity(env: Mapping[str, str], root: Path, pid: int) -> Identity | None:
         named["ETT_LAUNCH"] = str(launch)
     own_launch = launch_of_agent(os.getpid(), env)
     return identify(named, dead.get("job"), os.uname().nodename, own_launch)
-
-
-def main() -> None:
-    """Run torchrun."""
-    guarded(otherwise=None)(watch)()
-    from torch.distributed.run import main as torchrun  # noqa: PLC0415 -- after the wrapping
-
-    sys.argv[0] = "torchrun"
-    torchrun()
-
-
-if __name__ == "__main__":
-    main()

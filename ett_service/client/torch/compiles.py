@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter, deque
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ett_service.client.clock import mono_us
@@ -28,9 +29,29 @@ _MOST_NAMES = 32
 _METRICS_KEPT = 4096
 _REASONS = 8
 
-_windows: deque[tuple[int, int]] = deque(maxlen=256)
+_COUNTERS = {
+    f"{cache}_local_cache_{what}_count": (group, f"{name}_cache_{what}")
+    for cache, group, name in (
+        ("aotautograd", "aot_autograd", "autograd"),
+        ("inductor_fx", "inductor", "fxgraph"),
+    )
+    for what in ("hit", "miss")
+}
+"""What newer metrics hold, and where dynamo counts it in all versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """When an outermost compile began and ended, and what it found in caches meanwhile."""
+
+    began: int
+    ended: int
+    found: dict[str, int]
+
+
+_windows: deque[_Window] = deque(maxlen=256)
 _spent_us = [0]
-_began: list[int] = []
+_began: list[tuple[int, dict[str, int]]] = []
 _seen: deque[tuple[object, ...]] = deque(maxlen=4096)
 
 
@@ -71,18 +92,25 @@ def _register(handler: Any) -> None:
 def _on_start(*_: object) -> None:  # torch 2.7 and older call it with nothing
     # A forked worker's compile is its own affair: it must not make that worker speak.
     if current.recorder is not None:
-        _began.append(phase(_PHASE).enter_from(AUTO).began_at)
+        _began.append((phase(_PHASE).enter_from(AUTO).began_at, _counted()))
 
 
 @body_of("compile", None)
 def _on_end(*_: object) -> None:
     recorder = current.recorder
     if recorder is not None and _began:
-        window = (_began.pop(), mono_us())
-        _windows.append(window)
-        _spent_us[0] += window[1] - window[0]
+        (began, before), ended = _began.pop(), mono_us()
+        found = {name: count - before[name] for name, count in _counted().items()}
+        _windows.append(_Window(began, ended, found))
+        _spent_us[0] += ended - began
         phase(_PHASE).__exit__(None, None, None)
         recorder.loop.compiled(mono_us())
+
+
+def _counted() -> dict[str, int]:
+    utils = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(utils, "counters", {})
+    return {name: counters.get(group, {}).get(of, 0) for name, (group, of) in _COUNTERS.items()}
 
 
 def report_stages(recorder: Recorder) -> None:
@@ -96,7 +124,7 @@ def report_stages(recorder: Recorder) -> None:
         key = (record.compile_id, record.is_forward, record.is_runtime, record.start_time_us)
         if key not in _seen:
             _seen.append(key)
-            _report(recorder, vars(record), wall_to_mono)
+            _report(recorder, dict(vars(record)), wall_to_mono)
 
 
 @functools.cache
@@ -110,12 +138,15 @@ def _keep_more(utils: Any) -> None:
 def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> None:
     start = (record.get("start_time_us") or 0) + wall_to_mono
     end = start + (record.get("duration_us") or 0)
-    window = max(_windows, key=lambda window: min(window[1], end) - max(window[0], start))
-    start = max(start, window[0])
-    if start > min(end, window[1]):
+    window = max(_windows, key=lambda window: min(window.ended, end) - max(window.began, start))
+    start = max(start, window.began)
+    if start > min(end, window.ended):
         return  # measured before this process was watched
+    if _COUNTERS.keys().isdisjoint(record) and not record.get("is_runtime"):
+        record |= window.found  # of several compiles inside each other the first has all
+        window.found.clear()
     attributes = {"source": AUTO} | facts_of(record)
-    for name, begin, stop in laid_out(stages_of(record), start, window[1]):
+    for name, begin, stop in laid_out(stages_of(record), start, window.ended):
         recorder.span(_PHASE, name, begin, stop, attributes)
 
 

@@ -170,6 +170,9 @@ def time_in_window(
     frame = Frame(ledger, exclusions)
     if not frame.fits:
         return
+    if not exclusions:
+        yield from _uncut(ledger, frame, window)
+        return
     edges = sorted(
         {edge for exclusion in exclusions for edge in exclusion if edge is not None} | {*window}
     )
@@ -183,6 +186,18 @@ def time_in_window(
             yield cohort, OwnedTime(start, stop, *owned[2:])
 
 
+def _uncut(ledger: JobLedger, frame: Frame, window: Interval) -> Iterator[tuple[Cohort, OwnedTime]]:
+    first, last = window
+    for owned in owned_time(ledger, frame):
+        if owned.start_at < last and owned.end_at > first:
+            cohort = frame.cohorts[owned.counts_for]
+            if owned.start_at < first or owned.end_at > last:
+                begin, end = max(owned.start_at, first), min(owned.end_at, last)
+                yield cohort, OwnedTime(begin, end, *owned[2:])
+            else:
+                yield cohort, owned
+
+
 def with_waits(ledger: JobLedger) -> JobLedger:
     """Return a stored *ledger*, with its segments, as the fold gave it: its waits are not kept.
 
@@ -190,6 +205,8 @@ def with_waits(ledger: JobLedger) -> JobLedger:
     accelerators count as held.
     """
     between = [segment for segment in ledger.segments if segment.number is None]
+    if not between:
+        return ledger
     ended = sorted((attempt.ended_at, attempt.number) for attempt in ledger.attempts)
     held = merged(_between_cycles(ledger.attempts))
     return replace(ledger, waits=tuple(cut_waits(between, ended, held)))

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -47,12 +48,14 @@ def removals(ledger: JobLedger, scenario: CutFailures) -> list[Removal]:
     takes what lies from its begin to that of the next attempt, which takes its place; the last
     attempt of a run has no next, and takes nothing.
     """
+    failed = [attempt for attempt in ledger.attempts if scenario.covers(attempt)]
+    if not failed:
+        return []
     recoveries = {recovery.interrupted: recovery for recovery in ledger.recoveries}
     owned = _owned(ledger, (Category.STALLED, Category.REPEATED_TRAINING))
     return [
         Removal(attempt.number, tuple(merged(_gone(ledger, attempt, recoveries, owned))))
-        for attempt in ledger.attempts
-        if scenario.covers(attempt)
+        for attempt in failed
     ]
 
 
@@ -100,7 +103,7 @@ class Counterfactual:
         self._stages: dict[tuple[int | None, Category], float] = defaultdict(lambda: 1.0)
         failures: list[tuple[float, Sequence[Removal]]] = []
         for scenario in scenarios:
-            stays = float(1 - scenario.share)
+            stays = _rest(scenario.share)
             if isinstance(scenario, CutCategory):
                 self._categories[scenario.category] *= stays
             elif isinstance(scenario, CutStage):
@@ -122,25 +125,29 @@ class Counterfactual:
     def saved(self, times: Iterable[OwnedTime]) -> Saved:
         """Return what of this time of the job would not be there."""
         wall, weighted, held = [], [], []
-        for owned in times:
-            gone = self._gone_us(owned)
-            if not gone:
-                continue
-            wall.append(gone)
-            weighted.append(gone * owned.gpus)
-            held.append(gone * owned.gpus if owned.held else 0.0)
+        for start, end, category, _, number, _, gpus, is_held in times:
+            gone = self._gone_us(start, end, category, number)
+            if gone:
+                wall.append(gone)
+                weighted.append(gone * gpus)
+                held.append(gone * gpus if is_held else 0.0)
         # Exact sums of floats: the order in which times come must not matter.
         return Saved(*(round(math.fsum(parts)) for parts in (wall, weighted, held)))
 
-    def _gone_us(self, owned: OwnedTime) -> float:
-        if owned.category is Category.EFFECTIVE_TRAINING:
+    def _gone_us(self, start: int, end: int, category: Category, number: int | None) -> float:
+        if category is Category.EFFECTIVE_TRAINING:
             return 0.0
-        stays = self._categories.get(owned.category, 1.0)
-        stays *= self._stages.get((owned.number, owned.category), 1.0)
-        if stays == 1.0 and not self._chances.changes:
-            return 0.0
-        staying_us = self._chances.staying_us(owned.start_at, owned.end_at)
-        return owned.end_at - owned.start_at - stays * staying_us
+        stays = self._categories.get(category, 1.0)
+        if self._stages:
+            stays *= self._stages.get((number, category), 1.0)
+        if self._chances.changes:
+            return end - start - stays * self._chances.staying_us(start, end)
+        return 0.0 if stays == 1.0 else end - start - stays * float(end - start)
+
+
+def _rest(share: Fraction) -> float:
+    """Return what is left of 1, by one division: arithmetic of fractions takes far longer."""
+    return (share.denominator - share.numerator) / share.denominator
 
 
 def stage_us(attempt: AttemptLedger, scenario: CutStage) -> int:
@@ -162,6 +169,7 @@ class _Chances:
                 steps[start][place] += 1
                 steps[end][place] -= 1
         self._edges = sorted(steps)
+        self.changes = bool(self._edges)  #: whether any instant may go
         self._stays = [1.0]
         counts = [0] * len(removals)
         for edge in self._edges:
@@ -169,15 +177,8 @@ class _Chances:
             chances = (chance**count for (chance, _), count in zip(removals, counts, strict=True))
             self._stays.append(math.prod(chances))
 
-    @property
-    def changes(self) -> bool:
-        """Whether any instant may go."""
-        return bool(self._edges)
-
     def staying_us(self, start: int, end: int) -> float:
         """Return how much of ``[start, end)`` is expected to stay."""
-        if not self._edges:
-            return float(end - start)
         first, last = bisect_right(self._edges, start), bisect_left(self._edges, end)
         cuts = [start, *self._edges[first:last], end]
         pieces = zip(pairwise(cuts), self._stays[first : last + 1], strict=True)

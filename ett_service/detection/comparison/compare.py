@@ -17,6 +17,8 @@ import numpy as np
 from scipy.special import bdtr, betaincinv
 from sqlalchemy import Connection
 
+from ett_service.core.fleet.decomposition import Decomposition, decompose
+from ett_service.core.words import Category
 from ett_service.detection import ranks
 from ett_service.detection.attribution import location
 from ett_service.detection.comparison.job_sets import (
@@ -113,6 +115,8 @@ class Comparison:
     compared: tuple[Compared, ...]
     start_shares: Mapping[str, float]
     """Part of the change of the mean ``attempt_start`` by phase; sums to 1."""
+    ett: Decomposition[None, Category]
+    """The change of effective time over all time of a set, by category."""
     unlike: tuple[Unlike, ...]
 
 
@@ -140,6 +144,7 @@ def compare_figures(base: SetFigures, other: SetFigures) -> Comparison:
             for name in sorted(ranked, key=lambda name: (_rank(name), name))
         ),
         start_shares=_start_shares(base, other),
+        ett=decompose({None: _times(base)}, {None: _times(other)}),
         unlike=_unlike(base, other),
     )
 
@@ -241,6 +246,10 @@ def _start_shares(base: SetFigures, other: SetFigures) -> dict[str, float]:
     after = np.repeat([False, True], [len(base.starts_us), len(other.starts_us)])
     shares: Mapping[str, Fraction] = location.by_part(parts, after, [0] * len(starts))
     return {name: float(share) for name, share in shares.items()}
+
+
+def _times(figures: SetFigures) -> dict[Category, int]:
+    return {Category(name): us for name, us in figures.times_us.items()}
 
 
 def _members(figures: SetFigures) -> Members:

@@ -128,6 +128,8 @@ class SetFigures:
     starts_us: list[dict[str, int]] = field(default_factory=list)
     """Of each attempt that reached a loop, the time before it by phase."""
     ratios: list[float] = field(default_factory=list)
+    times_us: Counter[str] = field(default_factory=Counter)
+    """All time of the attempts and of the waits before them, by category."""
     """ETT% of each job, over its attempts in the set and the waits before each."""
     failures: int = 0
     gpu_hours: float = 0.0
@@ -356,8 +358,11 @@ def _add_ratios(
         if place is not None:
             job = sums[place, attempt.job]
             job[0] += attempt.categories_us.get(Category.EFFECTIVE_TRAINING, 0)
-            job[1] += sum(attempt.categories_us.values())
-            job[1] += waited_us.get((attempt.job, attempt.number), 0)
+            waited = waited_us.get((attempt.job, attempt.number), 0)
+            job[1] += sum(attempt.categories_us.values()) + waited
+            times_us = figures[place].times_us
+            times_us.update(attempt.categories_us)
+            times_us[Category.RESTART_WAIT] += waited
     for (place, _), (effective, us) in sums.items():
         if us:
             figures[place].ratios.append(effective / us)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, get_args
+from enum import Enum
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 import msgspec.inspect
@@ -36,10 +37,9 @@ def checked(event: WireEvent) -> WireEvent:
     for name in _TEXTS[event["type"]]:
         if name not in event:
             continue
-        text = clean(str(event[name]), _LONGEST_TEXT)
-        if DAMAGED in text and name not in _MESSAGES:
+        text = event[name] = clean(str(event[name]), _LONGEST_TEXT)
+        if _is_damaged(name, text):
             raise NoEvent(f"bytes of `{name}` are no text: {text[:60]!r}")
-        event[name] = text
     try:
         sent: WireEvent = msgspec.to_builtins(msgspec.convert(event, struct, strict=False))
     except msgspec.ValidationError as error:
@@ -47,6 +47,24 @@ def checked(event: WireEvent) -> WireEvent:
         value = f" {clean(str(event.get(member[1])), 60)!r}" if member is not None else ""
         raise NoEvent(f"{error}:{value}") from None
     return sent
+
+
+def checked_member(kind: str, name: str, value: object) -> object:
+    """Return a member of events of a *kind* as the wire has it; None where it would be refused."""
+    if name in _TEXTS[kind]:
+        value = clean(str(value), _LONGEST_TEXT)
+        if _is_damaged(name, value):
+            return None
+    try:
+        member = msgspec.convert({"value": value}, _MEMBERS[kind][name], strict=False)
+    except msgspec.ValidationError:
+        return None
+    checked = member.value
+    return checked.value if isinstance(checked, Enum) else checked
+
+
+def _is_damaged(name: str, text: str) -> bool:
+    return DAMAGED in text and name not in _MESSAGES
 
 
 def _texts_of(struct: Any) -> frozenset[str]:
@@ -66,3 +84,11 @@ def _is_text(kind: Any) -> bool:
 
 
 _TEXTS: Final = {name: _texts_of(struct) for name, struct in STRUCTS.items()}
+_MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {
+    kind: {
+        name: msgspec.defstruct("Member", [("value", hint)])
+        for name, hint in get_type_hints(struct, include_extras=True).items()
+    }
+    for kind, struct in STRUCTS.items()
+}
+"""By kinds and names, structs of one member: what a type says is taken apart once for a struct."""

@@ -1,13 +1,21 @@
-"""Templates of events, taken apart once; what a member may be is checked once for each value."""
+"""Templates of events, taken apart once; what a member may be is checked once for each value.
+
+A line or row becomes the events of some templates. Which of their members it has follows from which
+of its values are empty. For each such case the first line is made slowly, and a recipe is learned
+from what came of it: where each member stands among the values. The others follow the recipe.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from operator import itemgetter
+from types import NoneType
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.importers.importer import WireEvent
-from ett_service.importers.logs.checked_events import NoEvent, checked
+from ett_service.importers.logs.checked_events import checked_member
 
 Template = dict[str, Any]
 Values = Mapping[str, Any]
@@ -16,6 +24,10 @@ Values = Mapping[str, Any]
 INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
 LENGTHS: Final = {"duration_us": 1, "duration_ms": 1_000, "duration_s": SECOND_US}
 _MOST_KNOWN: Final = 10_000
+_MOST_RECIPES: Final = 1_000
+_EMPTY: Final = frozenset({None, ""})
+_FOLLOWED: Final = frozenset({str, int, NoneType, datetime})
+"""Types of values that a recipe is for: truths would pass for numbers, which they equal."""
 
 Known = dict[str, dict[object, object]]
 """By member, of values that were checked before, what they are on the wire."""
@@ -27,57 +39,21 @@ class Shape:
 
     literals: Template
     taken: list[tuple[str, str]]  #: members, and the groups or columns that they are taken from
-    placed: list[tuple[str, str]]  #: those of them that are instants
-    checked: list[tuple[str, str]]  #: and those that are not
     nested: dict[str, "Shape"]
     instants: list[str]
     lengths: list[tuple[str, int]]
-    proven: Template | None = None  #: the literals of an event that had all members and was right
-    example: WireEvent = field(default_factory=dict)  #: that event
 
     @property
     def is_plain(self) -> bool:
-        """Whether each member follows from one value."""
-        return not self.nested and not any(name in LENGTHS for name, _ in self.taken)
-
-    def remembered(self, values: Values, known: Known) -> WireEvent | None:
-        """Return the event without its instants if each of its members was checked before."""
-        if self.proven is None:
-            return None
-        event = dict(self.proven)
-        for name, source in self.placed:
-            if not (value := values.get(source)):
-                return None
-            event[name] = value
-        for name, source in self.checked:
-            value = values.get(source)
-            if value.__class__ is not str and value.__class__ is not int:
-                return None
-            member = known[name].get(value)
-            if member is None:
-                member = self._learned(name, value, known)
-            if member is None:
-                return None
-            event[name] = member
-        return event
-
-    def _learned(self, name: str, value: object, known: Known) -> object:
-        """Check one member in the event that was right, None where it is empty or wrong."""
-        try:
-            member = checked({**self.example, name: value}).get(name) if value != "" else None
-        except NoEvent:
-            return None
-        if len(known[name]) >= _MOST_KNOWN:
-            known[name].clear()
-        known[name][value] = member
-        return member
-
-    def learn(self, event: WireEvent) -> None:
-        """Remember an *event* that is right, if it has all members."""
+        """Whether each member that is not the same in all events follows from one value."""
         taken = {name for name, _ in self.taken}
-        if taken <= event.keys():
-            self.example = event
-            self.proven = {name: value for name, value in event.items() if name not in taken}
+        is_placed = taken.issuperset(self.instants)
+        return is_placed and not self.nested and not any(name in LENGTHS for name in self.names)
+
+    @property
+    def names(self) -> set[str]:
+        """The members that an event may have."""
+        return {*self.literals, *self.nested, *(name for name, _ in self.taken)}
 
     @classmethod
     def of(cls, template: Template) -> "Shape":
@@ -96,15 +72,13 @@ class Shape:
         }
         instants = [name for name in INSTANTS if name in template]
         lengths = [] if "start" in template else [*LENGTHS.items()]
-        placed = [each for each in taken.items() if each[0] in INSTANTS]
-        others = [each for each in taken.items() if each[0] not in INSTANTS]
-        return cls(literals, [*taken.items()], placed, others, nested, instants, lengths)
+        return cls(literals, [*taken.items()], nested, instants, lengths)
 
     def filled(self, values: Values) -> dict[str, Any]:
         """Return the members that are not empty."""
         members = dict(self.literals)
         for name, source in self.taken:
-            value = _taken(values.get(source))
+            value = whole(values.get(source))
             if value is not None and value != "":
                 members[name] = value
         for name, shape in self.nested.items():
@@ -112,8 +86,141 @@ class Shape:
         return members
 
 
-def _taken(value: object) -> object:
+def whole(value: object) -> object:
     """Return a value of a table: it writes whole numbers as floats, and nothing as nan."""
     if isinstance(value, float):
         return None if math.isnan(value) else int(value) if value.is_integer() else value
     return value
+
+
+@dataclass(slots=True)
+class _Member:
+    """A member of some events that was checked for each of its values."""
+
+    place: int  #: of its value
+    name: str
+    known: dict[object, object]
+    kind: str  #: of the events
+
+    def learned(self, value: object) -> object:
+        """Check a value, None where it is wrong."""
+        if value.__class__ is not str and value.__class__ is not int:
+            return None
+        member = checked_member(self.kind, self.name, value)
+        if member is not None:
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[value] = member
+        return member
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the values of a line become its events, where all of them were checked before."""
+
+    members: list[_Member]
+    instants: list[int]  #: places of values
+    events: list[tuple[WireEvent, list[tuple[str, int]]]]
+    """An example of each, and its members that are taken from the members and instants above."""
+
+    def followed(
+        self, taken: Sequence[object], written: Callable[[Any], str]
+    ) -> list[WireEvent] | None:
+        """Return the events, with instants as *written* has them; None where a value is odd."""
+        row: list[object] = []
+        for member in self.members:
+            value = taken[member.place]
+            known = member.known.get(value)
+            if known is None and (known := member.learned(value)) is None:
+                return None
+            row.append(known)
+        for place in self.instants:
+            row.append(written(taken[place]))  # noqa: PERF401 -- a comprehension costs more
+        events = []
+        for example, sources in self.events:
+            event = example.copy()
+            for name, number in sources:
+                event[name] = row[number]
+            events.append(event)
+        return events
+
+    @classmethod
+    def of(
+        cls, made: Sequence[tuple[Shape, WireEvent, Known]], present: Mapping[str, int]
+    ) -> "Recipe | None":
+        """Learn it from events that are right; *present* are the places of values not empty.
+
+        None where an event lacks a member that has a value.
+        """
+        members: dict[object, _Member] = {}
+        instants: dict[object, int] = {}
+        keys_of_events: list[dict[str, object]] = []
+        for shape, event, known in made:
+            taken = {name: present[source] for name, source in shape.taken if source in present}
+            if not taken.keys() <= event.keys():
+                return None
+            keys: dict[str, object] = {}
+            for name, place in taken.items():
+                if name in INSTANTS:
+                    keys[name] = place
+                    instants[place] = place
+                else:
+                    keys[name] = key = (id(known[name]), place)
+                    members.setdefault(key, _Member(place, name, known[name], event["type"]))
+            keys_of_events.append(keys)
+        numbers = {key: number for number, key in enumerate([*members, *instants])}
+        events = [
+            (event.copy(), [(name, numbers[key]) for name, key in keys.items()])
+            for (_, event, _), keys in zip(made, keys_of_events, strict=True)
+        ]
+        return cls([*members.values()], [*instants.values()], events)
+
+
+@dataclass(slots=True)
+class Recipes:
+    """Of the shapes of one kind of lines, by which values are empty."""
+
+    shapes: list[Shape]
+    pick: Callable[[Values], tuple[object, ...]]  #: the values that they take
+    sources: tuple[str, ...]  #: and whence
+    is_plain: bool
+    by_empty: dict[tuple[bool, ...], Recipe | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, shapes: list[Shape]) -> "Recipes":
+        sources = tuple({source for shape in shapes for _, source in shape.taken})
+        is_plain = len(sources) > 1 and all(shape.is_plain for shape in shapes)
+        pick: Any = itemgetter(*sources) if is_plain else tuple
+        return cls(shapes, pick, sources, is_plain)
+
+    def followed(self, values: Values, written: Callable[[Any], str]) -> list[WireEvent] | None:
+        """Return the events of a line, None where there is no recipe for it."""
+        if not self.is_plain:
+            return None
+        taken = self.pick(values)
+        if not _FOLLOWED.issuperset(map(type, taken)):
+            return None
+        recipe = self.by_empty.get(tuple(map(_EMPTY.__contains__, taken)))
+        return None if recipe is None else recipe.followed(taken, written)
+
+    def learn(
+        self, values: Values, made: Sequence[WireEvent | None], known: Callable[[str], Known]
+    ) -> None:
+        """Learn from the events that the shapes made of a line, in their order."""
+        if not self.is_plain:
+            return
+        taken = self.pick(values)
+        if not _FOLLOWED.issuperset(map(type, taken)):
+            return
+        empty = tuple(map(_EMPTY.__contains__, taken))
+        if empty in self.by_empty:
+            return
+        present = {source: place for place, source in enumerate(self.sources) if not empty[place]}
+        right = [
+            (shape, event, known(event["type"]))
+            for shape, event in zip(self.shapes, made, strict=True)
+            if event is not None
+        ]
+        if len(self.by_empty) >= _MOST_RECIPES:
+            self.by_empty.clear()
+        self.by_empty[empty] = Recipe.of(right, present)

@@ -1,17 +1,39 @@
 """The local times of one log, and what the report says of them."""
 
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from ett_service.core.intervals import SECOND_US
+from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import Flaw, LocalClock, microseconds
 
 _HOUR: Final = len("2021-05-23 08:")
 _MOST_HOURS: Final = 10_000
-_PAST_US: Final = {f"{s // 60:02d}:{s % 60:02d}": s * SECOND_US for s in range(3600)}
+_SECOND: Final = len("2021-05-23 08:41:04")
+_FRACTIONS_US: Final = {
+    "": 0,
+    **{f"{mark}{ms:03d}": ms * 1_000 for mark in ",." for ms in range(1_000)},
+}
+"""By what follows the second."""
+_PAST: Final = [f"{past // 60:02d}:{past % 60:02d}" for past in range(3600)]
+_PAST_US: Final = {text: past * SECOND_US for past, text in enumerate(_PAST)}
 """By minutes and seconds as logs write them."""
+_WHOLE: Final = {text: f"{text}.000000Z" for text in _PAST}
+_HOUR_US: Final = 3600 * SECOND_US
+
+
+@lru_cache(maxsize=4096)
+def _hour(hour: int) -> str:
+    return rfc3339(hour * _HOUR_US)[:_HOUR]
+
+
+def written(at_us: int) -> str:
+    """Write an instant as events have it; the hours of a log are few."""
+    hour, past_us = divmod(at_us, _HOUR_US)
+    past, left_us = divmod(past_us, SECOND_US)
+    return f"{_hour(hour)}{_PAST[past]}.{left_us:06d}Z"
 
 
 class LocalTimes:
@@ -25,13 +47,26 @@ class LocalTimes:
         self._flaws: set[Flaw] = set()
         self._is_naive = False
         self._hours: dict[str, int] = {}  #: by their text; those without a change of clocks
+        self._written: dict[str, str] = {}  #: and in UTC, where an hour begins with theirs
+
+    def written(self, text: str, line: int) -> str | None:
+        """Return a time that :meth:`at_us` reads as events have it; None if it is none."""
+        hour, past = self._written.get(text[:_HOUR]), _WHOLE.get(text[_HOUR:])
+        if hour is not None and past is not None:
+            self._clock.note(self._hours[text[:_HOUR]] + _PAST_US[text[_HOUR:]])
+            return hour + past
+        at_us = self.at_us(text, line)
+        return None if at_us is None else written(at_us)
 
     def at_us(self, text: str, line: int) -> int | None:
         """Read a time such as ``2021-05-23 08:41:04,123``; None if it is none."""
-        hour_us, past_us = self._hours.get(text[:_HOUR]), _PAST_US.get(text[_HOUR:])
+        hour_us, past_us = self._hours.get(text[:_HOUR]), _PAST_US.get(text[_HOUR:_SECOND])
         if hour_us is not None and past_us is not None:
-            self._clock.note(hour_us + past_us)
-            return hour_us + past_us
+            fraction_us = _FRACTIONS_US.get(text[_SECOND:])
+            if fraction_us is not None:
+                at_us = hour_us + past_us + fraction_us
+                self._clock.note(at_us)
+                return at_us
         try:
             at = datetime.fromisoformat(text.replace(",", "."))
         except ValueError:
@@ -46,7 +81,10 @@ class LocalTimes:
         if hour_us is not None:
             if len(self._hours) >= _MOST_HOURS:
                 self._hours.clear()
+                self._written.clear()
             self._hours[text] = hour_us
+            if hour_us % _HOUR_US == 0:
+                self._written[text] = _hour(hour_us // _HOUR_US)
 
     def placed(self, at: datetime, text: str, line: int) -> int:
         """Place a time that the log writes as *text*."""

@@ -5,10 +5,9 @@ or for a column. What is empty is left out; an event without an instant is not m
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -19,27 +18,33 @@ from msgspec import Meta, Struct
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.importers.importer import Fact, ImportedRun, WireEvent, clean, identified
+from ett_service.importers.importer import (
+    Fact,
+    ImportedRun,
+    WireEvent,
+    clean,
+    identified,
+    identity_of,
+)
 from ett_service.importers.instants import UnknownZone, zone
 from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
 from ett_service.importers.logs.event_shapes import (
     LENGTHS,
     Known,
+    Recipes,
     Shape,
     Template,
     Values,
 )
-from ett_service.importers.logs.local_times import LocalTimes
+from ett_service.importers.logs.local_times import LocalTimes, written
 from ett_service.ingest.wire import SentEvent
 
 _TIME: Final = "time"
 _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EVERY_US: Final = 10 * SECOND_US
+_EVERY: Final = timedelta(seconds=10)
 _MOST_HELD: Final = 20_000
-_HOUR_US: Final = 3600 * SECOND_US
-_PAST: Final = [f"{rest // 60:02d}:{rest % 60:02d}.000000Z" for rest in range(3600)]
 
 
 class BadProfile(EttError):
@@ -133,6 +138,13 @@ def own_zone(form: TimeFormat, where: str) -> tzinfo | None:
         raise BadProfile(f"{where}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Becomes:
+    """The templates of the events that a kind of line or row becomes."""
+
+    templates: Sequence[Template]
+
+
 class Maker:
     """Makes the events of one file."""
 
@@ -144,37 +156,43 @@ class Maker:
         self._times = times
         self._job = job
         self._spare_job = spare_job
-        self._line = 0
-        self._instants: dict[object, tuple[int, str]] = {}
-        self._shapes: dict[int, Shape] = {}
+        self._recipes: dict[Becomes, Recipes] = {}
         self._known: dict[str, Known] = {}  #: by type of events
         self._common: Known = {name: {} for name in SentEvent.__struct_fields__}
+        self._line = 0
 
-    def made(self, template: Template, values: Values, line: int) -> WireEvent | None:
-        """Return the event of a template; None where its instant is empty.
+    def made(self, becomes: Becomes, values: Values, line: int) -> list[WireEvent]:
+        """Return the events of a line or row without those whose instant is empty.
 
         Raises:
-            NoEvent: where the service would refuse it.
+            NoEvent: where the service would refuse one.
         """
-        shape = self._shapes.get(id(template))
-        if shape is None:
-            shape = self._shapes[id(template)] = self._shape(template)
-        if line != self._line:
-            self._line, self._instants = line, {}
-        known = self._known_of(template["type"])
-        event = shape.remembered(values, known)
-        if event is not None:
-            for name in shape.instants:
-                event[name] = self._placed(event[name], line)[1]
-            return event
-        event = self._filled(shape, values)
+        self._line = line
+        recipes = self._recipes.get(becomes)
+        if recipes is None:
+            recipes = Recipes.of([self._shape(each) for each in becomes.templates])
+            self._recipes[becomes] = recipes
+        followed = recipes.followed(values, self._written)
+        if followed is not None:
+            return followed
+        events = [self._made(shape, values) for shape in recipes.shapes]
+        recipes.learn(values, events, self._known_of)
+        return [event for event in events if event is not None]
+
+    def _made(self, shape: Shape, values: Values) -> WireEvent | None:
+        event = shape.filled(values)
+        if self._spare_job is not None:
+            event.setdefault("job", self._spare_job)
         if "at" not in event:
             return None
-        self._place(event, shape, line)
-        right = checked(event)
-        if shape.is_plain:
-            shape.learn(right)
-        return right
+        at_us = self._read(event["at"])
+        for name in shape.instants:
+            if name in event:
+                event[name] = self._written(event[name])
+        for name, unit_us in shape.lengths:
+            if name in event:
+                event["start"] = rfc3339(at_us - round(_number(event.pop(name), name) * unit_us))
+        return checked(event)
 
     def _known_of(self, kind: str) -> Known:
         """What all events can say is checked once for all of them."""
@@ -192,59 +210,32 @@ class Maker:
         shape.literals["job"] = self._job
         return shape
 
-    def _filled(self, shape: Shape, values: Values) -> WireEvent:
-        event = shape.filled(values)
-        if self._spare_job is not None:
-            event.setdefault("job", self._spare_job)
-        return event
+    def _written(self, value: object) -> str:
+        if value.__class__ is str and self._format == "iso":
+            text = self._times.written(str(value).strip(), self._line)
+            if text is not None:
+                return text
+        return written(self._read(value))
 
-    def _place(self, event: WireEvent, shape: Shape, line: int) -> None:
-        at_us, _ = self._placed(event["at"], line)
-        for name in shape.instants:
-            if name in event:
-                event[name] = self._placed(event[name], line)[1]
-        for name, unit_us in shape.lengths:
-            if name in event:
-                event["start"] = rfc3339(at_us - round(_number(event.pop(name), name) * unit_us))
-
-    def _placed(self, value: object, line: int) -> tuple[int, str]:
-        """Place an instant, each of a line once: in microseconds, and as events have it."""
-        placed = self._instants.get(value)
-        if placed is None:
-            at_us = self._read(value, line)
-            placed = self._instants[value] = (at_us, _written(at_us))
-        return placed
-
-    def _read(self, value: object, line: int) -> int:
+    def _read(self, value: object) -> int:
+        """Place an instant; the same one again is placed alike."""
         if isinstance(value, datetime):
-            return self._times.placed(value, str(value), line)
+            return self._times.placed(value, str(value), self._line)
         text = str(value).strip()
         if self._format in _EPOCHS:
             return round(_number(text, _TIME) * _EPOCHS[self._format])
         is_iso = self._format == "iso"
-        at_us = self._times.at_us(text, line) if is_iso else self._parsed(text, line)
+        at_us = self._times.at_us(text, self._line) if is_iso else self._parsed(text)
         if at_us is None:
             raise NoEvent(f"{clean(text, 60)!r} is no time of format {self._format}")
         return at_us
 
-    def _parsed(self, text: str, line: int) -> int | None:
+    def _parsed(self, text: str) -> int | None:
         try:
             at = datetime.strptime(text, self._format)  # noqa: DTZ007 -- the log's zone places it
         except ValueError:
             return None
-        return self._times.placed(at, text, line)
-
-
-def _written(at_us: int) -> str:
-    """Write an instant as events have it; the hours of a log are few."""
-    hour, past_us = divmod(at_us, _HOUR_US)
-    past, left_us = divmod(past_us, SECOND_US)
-    return rfc3339(at_us) if left_us else _hour(hour) + _PAST[past]
-
-
-@lru_cache(maxsize=4096)
-def _hour(hour: int) -> str:
-    return rfc3339(hour * _HOUR_US)[:14]
+        return self._times.placed(at, text, self._line)
 
 
 def _number(value: object, name: str) -> float:
@@ -261,8 +252,8 @@ def _number(value: object, name: str) -> float:
 class _Held:
     """The facts of one job that are not passed on yet."""
 
-    facts: list[Fact] = field(default_factory=list)
-    kept_us: dict[tuple[object, ...], datetime] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)  #: by their ids
+    kept: dict[tuple[object, ...], datetime] = field(default_factory=dict)
     pending: dict[tuple[object, ...], Fact] = field(default_factory=dict)
 
 
@@ -278,22 +269,25 @@ class Runs:
         self._source = source
         self._held: dict[str, _Held] = {}
         self._latest: str | None = None
+        self._of_latest = _Held()
         self._count = 0
 
-    def add(self, event: WireEvent, line: int) -> ImportedRun | None:
-        """Take an event; return a run if too much is held."""
-        job = event["job"]
-        if job != self._latest:
-            self._latest = job
-            held = self._held.pop(job, None) or _Held()
-            self._held[job] = held  # the last is the one with the latest news
-        held = self._held[job]
-        fact = Fact(event, line)
-        if event["type"] == "progress":
-            self._thin(held, fact)
-        else:
-            held.facts.append(fact)
-            self._count += 1
+    def add(self, events: Iterable[WireEvent], line: int) -> ImportedRun | None:
+        """Take the events of a line, which get their ids; return a run if too much is held."""
+        for event in events:
+            job = event["job"]
+            if job != self._latest:
+                self._latest = job
+                held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
+                self._held[job] = held  # the last is the one with the latest news
+            if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
+                continue
+            facts = self._of_latest.facts
+            identity = identity_of(self._source, event)
+            if identity not in facts:
+                event["id"] = identity
+                facts[identity] = Fact(event, line)
+                self._count += 1
         return self._run(next(iter(self._held))) if self._count > _MOST_HELD else None
 
     def finish(self) -> Iterator[ImportedRun]:
@@ -301,25 +295,27 @@ class Runs:
         for job in list(self._held):
             yield self._run(job)
 
-    def _thin(self, held: _Held, fact: Fact) -> None:
-        event = fact.event
-        identity = tuple(event.get(name) for name in ("launch", "attempt", "cycle", "rank"))
+    def _is_due(self, held: _Held, event: WireEvent, line: int) -> bool:
+        """Whether progress is far enough from the last that was kept; else it waits."""
+        whose = tuple([event.get(name) for name in ("launch", "attempt", "cycle", "rank")])
         at = datetime.fromisoformat(event["at"])
-        kept = held.kept_us.get(identity)
-        if kept is not None and abs(at - kept) < timedelta(microseconds=_EVERY_US):
-            held.pending[identity] = fact
-            return
-        held.kept_us[identity] = at
-        held.pending.pop(identity, None)
-        held.facts.append(fact)
-        self._count += 1
+        kept = held.kept.get(whose)
+        if kept is not None and abs(at - kept) < _EVERY:
+            held.pending[whose] = Fact(event, line)
+            return False
+        held.kept[whose] = at
+        held.pending.pop(whose, None)
+        return True
 
     def _run(self, job: str) -> ImportedRun:
         held = self._held.pop(job)
         self._latest = None
         self._count -= len(held.facts)
-        facts = identified(self._source, [*held.facts, *held.pending.values()])
-        return ImportedRun(self._path, job, facts)
+        pending = identified(self._source, held.pending.values())
+        held.facts.update(
+            (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
+        )
+        return ImportedRun(self._path, job, tuple(held.facts.values()))
 
 
 def fault_of(made: Sequence[WireEvent], expected: Sequence[Template]) -> str:

@@ -157,7 +157,8 @@ class Output:
         return True
 
     def _marked(self, number: int, mark: str, at_us: int) -> bool:
-        if mark.startswith(_FIRST) and self.life.is_marked:
+        is_again = self.life.mark_us == at_us  # a line that was written twice
+        if mark.startswith(_FIRST) and self.life.is_marked and not is_again:
             self.lives.append(TrainerLife(self.life.cycle + 1))
         life = self.life
         life.hear(at_us, number)

@@ -16,12 +16,13 @@ from msgspec import Struct, field
 
 from ett_service.core.errors import EttError
 from ett_service.importers.files import blocks_of, lines_in, pieces_of, runs_of
-from ett_service.importers.importer import ImportedRun, Report, clean
+from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean
 from ett_service.importers.logs.checked_events import NoEvent
 from ett_service.importers.logs.event_shapes import Template, Values
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
+    Becomes,
     Document,
     Maker,
     Name,
@@ -74,7 +75,7 @@ class _ReadyPattern:
     name: str
     match: Any
     groups: list[tuple[str, int]]
-    templates: list[Template]
+    becomes: Becomes
 
 
 class Profile:
@@ -113,7 +114,7 @@ class Profile:
         made = templates(pattern.becomes, self.document.common, where)
         for name in sorted(references_of(made) - {name for name, _ in _groups(match)} - of_path):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
-        return _ReadyPattern(pattern.name, match, _groups(match), made)
+        return _ReadyPattern(pattern.name, match, _groups(match), Becomes(made))
 
     def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
         try:
@@ -169,7 +170,10 @@ class Profile:
             return {}
         name = os.fsencode(path)
         hit = self._path_match.search(name)
-        return {} if hit is None else _values(name, hit, _groups(self._path_match))
+        groups = _groups(self._path_match)
+        return (
+            dict.fromkeys(name for name, _ in groups) if hit is None else _values(name, hit, groups)
+        )
 
     def kind_of(self, piece: bytes) -> tuple[_ReadyPattern, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
@@ -196,13 +200,12 @@ class Profile:
         name = hit[0].name if hit is not None else None
         if name != check.pattern:
             return f"it has pattern {name}, not {check.pattern}"
-        made = []
+        made: list[WireEvent] = []
         if hit is not None:
             maker = Maker(self.document.time, times, None, spare_job="-")
             values = {**self.of_path(check.path), **hit[1]}
-            made = [maker.made(each, values, 1) for each in hit[0].templates]
-        events = [event for event in made if event is not None]
-        return fault_of(events, check.becomes)
+            made = maker.made(hit[0].becomes, values, 1)
+        return fault_of(made, check.becomes)
 
 
 def _reason(error: Exception) -> str:
@@ -270,11 +273,10 @@ def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> It
         kind, groups = hit
         values = {**shared, **groups}
         try:
-            events = [maker.made(template, values, number) for template in kind.templates]
+            events = maker.made(kind.becomes, values, number)
         except NoEvent as error:
             report.skip(path, number, f"pattern {kind.name}: {error}")
             continue
-        for event in events:
-            if event is not None and (run := runs.add(event, number)) is not None:
-                yield run
+        if (run := runs.add(events, number)) is not None:
+            yield run
     yield from runs.finish()

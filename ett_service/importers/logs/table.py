@@ -5,18 +5,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
+from itertools import compress, count
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, field
 
-from ett_service.importers.files import Unreadable, lines_of, runs_of
-from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean
+from ett_service.importers.files import Unreadable, runs_of, texts_of
+from ett_service.importers.importer import ImportedRun, Report, clean
 from ett_service.importers.logs.checked_events import NoEvent
-from ett_service.importers.logs.event_shapes import Template, Values
+from ett_service.importers.logs.event_shapes import Template, Values, whole
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
+    Becomes,
     Document,
     Maker,
     Name,
@@ -30,6 +33,7 @@ from ett_service.importers.logs.mapped_events import (
 _CSV_FILES: Final = ["*.csv", "*.csv.gz", "*.tsv"]
 _PARQUET_FILES: Final = ["*.parquet"]
 _ROWS: Final = 10_000
+_MOST_KNOWN: Final = 10_000
 
 Row = tuple[int, Values]
 """A line of a CSV file or the number of a row of a Parquet file, from 1, and its columns."""
@@ -62,14 +66,11 @@ class TableDocument(Document, kw_only=True):
 class _ReadyRow:
     """A kind of row that is ready for use."""
 
-    name: str
     when: dict[str, frozenset[str]]
     templates: list[Template]
 
-    def fits(self, values: Values) -> bool:
-        return not self.when or all(
-            _text(values.get(column)) in wanted for column, wanted in self.when.items()
-        )
+    def fits(self, texts: dict[str, str]) -> bool:
+        return all(texts[column] in wanted for column, wanted in self.when.items())
 
 
 class Mapping:
@@ -86,7 +87,6 @@ class Mapping:
             raise BadProfile(f"{path}: the delimiter is one character")
         self.kinds = [
             _ReadyRow(
-                kind.name,
                 {column: _wanted(value) for column, value in kind.when.items()},
                 templates(kind.becomes, self.document.common, f"{path}: row {kind.name}"),
             )
@@ -94,17 +94,20 @@ class Mapping:
         ]
         if not self.kinds:
             raise BadProfile(f"{path}: it has no rows")
-        self.columns = {column for kind in self.kinds for column in kind.when}
-        for kind in self.kinds:
-            self.columns |= references_of(kind.templates)
+        self._asked = sorted({column for kind in self.kinds for column in kind.when})
+        self._fitting: dict[tuple[bool, ...], Becomes] = {}
+        self._becomes: dict[tuple[str, ...], Becomes] = {}
+        templates_of_all = [each for kind in self.kinds for each in kind.templates]
+        self.columns = sorted({*self._asked, *references_of(templates_of_all)})
 
     def failures(self) -> Iterator[str]:
         """Yield why each of the mapping's own rows is not what the mapping says of it."""
         for number, check in enumerate(self.document.check, 1):
             times = LocalTimes(Path("example"), self.zone, Report())
             maker = Maker(self.document.time, times, None, spare_job="-")
+            row = {**dict.fromkeys(self.columns), **check.row}
             try:
-                events = list(self.events_of(maker, check.row, 1))
+                events = maker.made(self.becomes_of(row), row, 1)
             except NoEvent as error:
                 yield f"check {number}: {error}"
                 continue
@@ -112,18 +115,24 @@ class Mapping:
             if fault:
                 yield f"check {number}: {fault}"
 
-    def events_of(self, maker: Maker, values: Values, line: int) -> Iterator[WireEvent]:
-        """Yield the events of a row.
+    def becomes_of(self, values: Values) -> Becomes:
+        """Return what a row becomes, by the texts of the columns that `when` asks for."""
+        texts = tuple([_text(values[column]) for column in self._asked])
+        becomes = self._becomes.get(texts)
+        if becomes is None:
+            if len(self._becomes) >= _MOST_KNOWN:
+                self._becomes.clear()
+            becomes = self._becomes[texts] = self._fit(dict(zip(self._asked, texts, strict=True)))
+        return becomes
 
-        Raises:
-            NoEvent: where the service would refuse one.
-        """
-        for kind in self.kinds:
-            if kind.fits(values):
-                for template in kind.templates:
-                    event = maker.made(template, values, line)
-                    if event is not None:
-                        yield event
+    def _fit(self, texts: dict[str, str]) -> Becomes:
+        fits = tuple(kind.fits(texts) for kind in self.kinds)
+        becomes = self._fitting.get(fits)
+        if becomes is None:
+            kinds = compress(self.kinds, fits)
+            becomes = Becomes([each for kind in kinds for each in kind.templates])
+            self._fitting[fits] = becomes
+        return becomes
 
 
 def _wanted(value: object) -> frozenset[str]:
@@ -172,14 +181,13 @@ def _of_file(
     before = report.records
     for line, values in rows_of(path, mapping, report):
         try:
-            events = list(mapping.events_of(maker, values, line))
+            events = maker.made(mapping.becomes_of(values), values, line)
         except NoEvent as error:
             report.skip(path, line, str(error))
             continue
         report.records += bool(events)
-        for event in events:
-            if (run := runs.add(event, line)) is not None:
-                yield run
+        if (run := runs.add(events, line)) is not None:
+            yield run
     yield from runs.finish()
     if report.records == before:
         report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")
@@ -190,28 +198,35 @@ def _of_file(
 def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
     """Yield the rows of a CSV file by the names in its head."""
     # A quoted field may go over several lines, which the reader counts.
-    reader = csv.reader(
-        (line.text for line in lines_of(path)), delimiter=mapping.document.delimiter
-    )
-    head: list[str] | None = None
+    reader = csv.reader(texts_of(path), delimiter=mapping.document.delimiter)
+    columns, width, pick = mapping.columns, -1, _picks([])
     while True:
         try:
-            fields = next(reader, None)
+            for fields in reader:
+                if len(fields) == width:
+                    values = dict(zip(columns, pick(fields)))  # noqa: B905 -- it costs as much again
+                    yield reader.line_num, values
+                elif not fields:
+                    continue
+                elif width < 0:
+                    names = [name.strip().removeprefix("\ufeff") for name in fields]
+                    places = {name: place for place, name in enumerate(names)}
+                    _require(names, mapping)
+                    width, pick = len(names), _picks([places[column] for column in columns])
+                else:
+                    why = f"it has {len(fields)} fields, and the head of the file {width}"
+                    report.skip(path, reader.line_num, why)
         except csv.Error as error:
             report.skip(path, reader.line_num, clean(str(error)))
-            continue
-        if fields is None:
-            return
-        if not fields:
-            continue
-        if head is None:
-            head = [name.strip().removeprefix("\ufeff") for name in fields]
-            _require(head, mapping)
-        elif len(fields) != len(head):
-            why = f"it has {len(fields)} fields, and the head of the file {len(head)}"
-            report.skip(path, reader.line_num, why)
         else:
-            yield reader.line_num, dict(zip(head, fields, strict=True))
+            return
+
+
+def _picks(places: Sequence[int]) -> Callable[[Sequence[str]], Sequence[str]]:
+    """Return what takes the fields at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda fields: [fields[place] for place in places]
 
 
 def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row]:
@@ -221,20 +236,30 @@ def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row
 
     if path.exists() and not path.is_file():
         raise Unreadable("is not a file")
+    columns = mapping.columns
     try:
         with parquet.ParquetFile(path) as file:
             _require(file.schema_arrow.names, mapping)
-            columns = sorted(mapping.columns)
-            number = 0
+            numbers = count(1)
             for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield number, row
+                rows = [_column(batch.column(name)) for name in columns]
+                for row in zip(*rows, strict=True):
+                    yield next(numbers), dict(zip(columns, row, strict=True))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it is no Parquet file, or damaged: {clean(str(error))}") from None
 
 
+def _column(column: Any) -> list[Any]:
+    """Return a column of a table; instants finer than microseconds are cut."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    values: list[Any] = column.to_pylist()
+    return [*map(whole, values)] if pa.types.is_floating(column.type) else values
+
+
 def _require(head: Sequence[str], mapping: Mapping) -> None:
-    missing = sorted(mapping.columns - set(head))
+    missing = sorted(set(mapping.columns) - set(head))
     if missing:
         raise Unreadable(f"it has no column {missing[0]!r}; it has {clean(', '.join(head))}")

@@ -125,14 +125,15 @@ def _of_folder(
     begun: list[tuple[int, Path]], job: str | None, report: Report
 ) -> Iterator[ImportedRun]:
     name = job or (f"torch-trace-{_stamp(begun[0][0])}" if begun else "")
-    cycles: dict[int, int] = defaultdict(int)
+    begins: dict[int, list[int]] = defaultdict(list)  #: of each rank's cycles
     for began_us, path in begun:
         trace = _read_log(path, report)
         if trace is None:
             continue
         rank = trace.rank or 0
-        common: WireEvent = {"job": name, "rank": rank, "cycle": cycles[rank]}
-        cycles[rank] += 1
+        if began_us not in begins[rank]:  # else it is a copy, or a longer version
+            begins[rank].append(began_us)
+        common: WireEvent = {"job": name, "rank": rank, "cycle": len(begins[rank]) - 1}
         facts = [*_own_facts(name, began_us, job), *_facts(trace, common, report)]
         yield ImportedRun(trace.path, name, identified("torch", facts))
 
@@ -221,7 +222,7 @@ def _torch_phases(windows: Iterable[Window]) -> dict[str, Any]:
             sums.exclusive_us += spent.exclusive_us
     longest = sorted(total, key=lambda name: -total[name].inclusive_us)[:_MOST_PHASES]
     phases = {
-        clean(name): [round(total[name].inclusive_us, 1), round(total[name].exclusive_us, 1)]
+        clean(name): [round(total[name].inclusive_us, 3), round(total[name].exclusive_us, 3)]
         for name in longest
     }
     return {"source": "torch-trace", **({"torch_phases": phases} if phases else {})}

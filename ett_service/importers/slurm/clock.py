@@ -14,6 +14,9 @@ _PLAIN: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", re.ASCII)
 _ELAPSED: Final = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)", re.ASCII)
 _NEVER: Final = frozenset({"", "Unknown", "None", "N/A", "0"})
 _MOST_KEPT: Final = 1 << 17
+_HOUR: Final = len("2021-05-23T08:")
+_PAST: Final = {f"{past // 60:02d}:{past % 60:02d}": past for past in range(3600)}
+"""Seconds of an hour, by minutes and seconds."""
 _PLAIN_HOUR_US: Final = (59 * 60 + 59) * SECOND_US
 
 
@@ -27,7 +30,7 @@ class Times(NamedTuple):
 
 
 class Clock:
-    """Places times of one zone; each text is looked up once."""
+    """Places times of one zone; each hour is looked up once."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -50,17 +53,15 @@ class Clock:
         Raises:
             ValueError: where a text is no time.
         """
-        known = self._known
-        try:
-            submit, eligible, start, end = texts
-            placed = Times(known[submit], known[eligible], known[start], known[end])
-        except KeyError:
-            placed = Times(*map(self._placed, texts))
+        placed = Times(*map(self._placed, texts))
         if self._choices and any(text in self._choices for text in texts):
             return self._chosen(texts, placed, elapsed)
         return placed
 
     def _placed(self, text: str) -> int | None:
+        hour, past = self._hours.get(text[:_HOUR]), _PAST.get(text[_HOUR:])
+        if hour is not None and past is not None:
+            return hour + past
         if text in self._known:
             return self._known[text]
         if len(self._known) > _MOST_KEPT:
@@ -79,14 +80,11 @@ class Clock:
         return self._local(text, moment)
 
     def _local(self, text: str, moment: datetime) -> int:
-        hour = text[:14]
-        if hour in self._hours:
-            return self._hours[hour] + moment.minute * 60 + moment.second
         ends = [local_instant(moment.replace(minute=m, second=m), self._zone) for m in (0, 59)]
         if ends[0].flaw is ends[1].flaw is None and _span(*ends) == _PLAIN_HOUR_US:
             if len(self._hours) > _MOST_KEPT:
                 self._hours.clear()
-            self._hours[hour] = ends[0].at_us // SECOND_US
+            self._hours[text[:_HOUR]] = ends[0].at_us // SECOND_US
         first = local_instant(moment, self._zone)
         if first.flaw is Flaw.TWICE:
             second = local_instant(moment, self._zone, first.at_us + 1)

@@ -72,9 +72,13 @@ def _quoted(text: str) -> str:
     return text.replace("\ufffd", "_")[:200]
 
 
-@lru_cache(maxsize=4096)
 def _clean(text: str) -> str:
     """Make a text fit to send: printable, and as the service writes it."""
+    return clean(text) if text.isascii() and text.isprintable() else _mended(text)
+
+
+@lru_cache(maxsize=4096)
+def _mended(text: str) -> str:
     text = unicodedata.normalize("NFC", clean(text.replace("\ufffd", "?")))
     return "".join(each if each.isprintable() else "?" for each in text)
 

@@ -5,6 +5,7 @@ one session are attempts of one job, each a launch named by the start of its app
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,6 +62,7 @@ _FIRST_MS: Final = 946_684_800_000
 _MOST: Final = 2**53 - 1
 _MOST_GPUS: Final = 1_000_000
 _LONGEST_MESSAGE: Final = 2000
+_REMEMBERED: Final = 1000
 
 Attributes = dict[str, Any]
 
@@ -89,6 +91,7 @@ class Brief(msgspec.Struct):
     """What is read of an iteration, and of its wait for data: nearly all lines."""
 
     type: str
+    id: str = ""
     name: str = ""
     attributes: Stamp = Stamp()
     stop_event: SpanStop = SpanStop()
@@ -124,8 +127,21 @@ class _Life:
     identity: Attributes = field(default_factory=dict)  #: of its initialization
     first_step: int = 0
     iterations_done: int = 0
+    iterated_us: int = 0  #: the latest end of an iteration
     is_in_loop: bool = False
     waited_s: float = 0.0
+    recent: set[str] = field(default_factory=set)  #: ids of the last iterations and waits
+    recent_order: deque[str] = field(default_factory=deque)
+
+    def is_again(self, span: str) -> bool:
+        """Whether one of the last iterations or waits had this id: it was delivered twice."""
+        if span in self.recent:
+            return bool(span)
+        self.recent.add(span)
+        self.recent_order.append(span)
+        if len(self.recent_order) > _REMEMBERED:
+            self.recent.discard(self.recent_order.popleft())
+        return False
 
     def say(self, kind: str, at_us: int, line: int, **members: Any) -> None:
         """Add a fact."""
@@ -178,12 +194,14 @@ def _unknown(_life: _Life, _record: SpanRecord, _line: int) -> bool:
 
 
 def _taken_briefly(life: _Life, record: Brief, line: int) -> bool:
-    if record.type == "start":
+    if record.type == "start" or life.is_again(record.id):
         return True
     if record.name == _ITERATION:
         at_us = _microseconds(record.stop_event.attributes.timestamp_msec)
         life.iterations_done += 1
         step = life.first_step + life.iterations_done
+        # One that is delivered late has been done by the latest instant.
+        life.iterated_us = at_us = max(at_us, life.iterated_us)
         life.iterations.add(at_us, partial(_progress, at_us, line, step, life.waited_s))
     elif record.name == _LOADING:
         life.waited_s += max(0.0, record.attributes.duration_msec or 0.0) / 1000

@@ -17,6 +17,10 @@ from ett_service.report.changes import waterfall
 ROUTER = router()
 
 _MOST = 20
+_UNMARKED = (
+    "There is no marker in this window: `ett markers add --kind deploy TITLE` adds one, and every "
+    "deploy may do so."
+)
 
 
 @ROUTER.get("/changes")
@@ -56,7 +60,7 @@ def _waterfall(answer: Answer, question: Question) -> Panel:
     return Panel(
         "waterfall",
         "Time to start, from marker to marker",
-        before=() if len(steps) > 1 else ("There is no marker in this window.",),
+        before=() if len(steps) > 1 else (_UNMARKED,),
         chart=waterfall(steps, "Mean time to start, from marker to marker")
         if len(steps) > 1
         else None,

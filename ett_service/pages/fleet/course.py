@@ -153,8 +153,13 @@ def trend_panel(
     """Draw ETT% over time, with what was marked and what regressed."""
     steps = answer["points"]
     shown = [
-        Point(_day(step["start"]), ett_ratio(step), view.during(step["start"], step["end"]))
-        for step in steps
+        Point(
+            _day(step["start"]),
+            ett_ratio(step),
+            view.during(step["start"], step["end"]),
+            _part_of(place, step),
+        )
+        for place, step in enumerate(steps)
     ]
     happened = _happened(markers, regressions, steps)
     return Panel(
@@ -172,7 +177,7 @@ def trend_panel(
             (
                 (
                     Cell(moment(step["start"]), href=point.href),
-                    _so_far(percent(point.value), step),
+                    Cell(point.told(percent), is_faint=step["partial"]),
                     gpu_hours(step["gpu_seconds"]),
                     count(step["jobs"]),
                     count(step["failures"]),
@@ -185,8 +190,11 @@ def trend_panel(
     )
 
 
-def _so_far(text: str, step: Answer) -> Cell:
-    return Cell(f"{text} so far" if step["partial"] else text, is_faint=step["partial"])
+def _part_of(place: int, step: Answer) -> str:
+    """Say what is measured of a step that is not whole: the window cuts off the first's begin."""
+    if not step["partial"]:
+        return ""
+    return "so far" if place else "in part"
 
 
 def _day(instant: str) -> str:
@@ -284,9 +292,8 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
     """List what the detector found in the time of the trend, the costliest first."""
     rows = [
         (
-            Cell(subject(finding), href=regression_page(finding["id"], finding["project"])),
+            Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
             cohort(finding["cohort"]),
-            finding["verdict"],
             finding["state"],
             level_change(finding),
             _cost_of(finding["impact"]),
@@ -297,10 +304,17 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
         "regressions",
         "Regressions",
         before=() if rows else ("The detector found nothing that is firing or was resolved.",),
-        table=table("what|cohort|verdict|state|median before and after|#GPU-hours a week", rows),
+        table=table("what|cohort|state|median before and after|#GPU-hours a week", rows),
         question=question,
         is_table_open=True,
     )
+
+
+def _named(finding: Answer) -> str:
+    verdict, name = finding["verdict"], subject(finding)
+    if name.startswith(finding["metric"]):
+        name = name.replace("_", " ")  # a long name of a metric breaks between its words
+    return name if verdict == "regression" else f"{name} ({verdict})"
 
 
 def _cost_of(impact: Answer) -> str:
@@ -308,10 +322,10 @@ def _cost_of(impact: Answer) -> str:
 
 
 _COMPARED = (
-    ("ETT%", "ett_ratio"),
+    ("ETT% by accelerators", "ett_ratio"),
     ("ETT% by wall time", "ett_ratio_wall"),
     ("ETT% of the median job", "ett_ratio_median_job"),
-    ("WTT%", "wasted_ratio"),
+    ("WTT% by wall time", "wasted_ratio"),
 )
 
 

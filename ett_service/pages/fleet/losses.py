@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, duration, gpu_hours, money, percent
-from ett_service.core.words import Category
+from ett_service.core.words import Category, JobState
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import job_page
 from ett_service.pages.panel import FEW, Cell, Panel, counted, table
@@ -117,9 +117,7 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     rows = [
         (
             Cell(job["job"], href=job_page(job["job"], job["project"])),
-            job["state"],
-            job["team"] or "-",
-            percent(job["ett_ratio"]),
+            _so_far(percent(job["ett_ratio"]), job),
             gpu_hours(job["lost_weighted_seconds"]),
             count(job["failures"]),
             money(job["cost"], gathered.jobs["currency"]),
@@ -129,11 +127,16 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     return Panel(
         "jobs",
         "Jobs that lost most",
-        table=table("job|state|team|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
+        table=table("job|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
         after=("Lost hours include waits without accelerators, which no GPU-hours hold.",),
         question=question,
         is_table_open=True,
     )
+
+
+def _so_far(text: str, job: Answer) -> Cell:
+    is_over = job["state"] == JobState.FINISHED
+    return Cell(text if is_over else f"{text} so far", is_faint=not is_over)
 
 
 def failures(gathered: FleetAnswers) -> Panel:

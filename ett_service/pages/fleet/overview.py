@@ -41,7 +41,12 @@ class Questions:
     @classmethod
     def of(cls, view: View) -> "Questions":
         """Return the questions of a view."""
-        grouped = {"group_by": view.group_by, "sort": "lost", "limit": _MOST_GROUPS}
+        grouped = {
+            "group_by": view.group_by,
+            "sort": "lost",
+            "limit": _MOST_GROUPS,
+            "group_distributions": "false",
+        }
         marked = {"project": view.project, "from": view.trend["from"], "to": view.trend["to"]}
         return cls(
             now=Question("/v1/fleet/summary", {**view.window, **grouped}),

@@ -17,6 +17,9 @@ ROUTER = router()
 
 _MOST_GROUPS = 30
 _MOST_SERIES = 30
+_UNSEARCHED = (
+    "The fleet was not searched yet: that happens once a day. `ett detect --power` tries it."
+)
 
 
 @ROUTER.get("/quality")
@@ -99,12 +102,12 @@ def _power(searched: Answer, question: Question) -> Panel:
     return Panel(
         "power",
         "What the search for regressions could find",
-        before=() if series else ("The fleet was not searched yet.",),
+        before=() if series else (_UNSEARCHED,),
         table=table(
             "what|cohort|#recent values|#baseline values|#smallest change",
             (
                 (
-                    " / ".join(filter(None, (each["metric"], each["phase"], each["stage"]))),
+                    " / ".join(filter(None, map(each.get, ("metric", "phase", "stage", "cause")))),
                     " ".join(f"{name}:{text}" for name, text in each["cohort"].items()) or "(all)",
                     counted(count(each["recent"]), each["recent"]),
                     counted(count(each["baseline"]), each["baseline"]),

@@ -1,6 +1,6 @@
 """An attempt: its phases and stages as bars, what they add up to, and its ranks and hosts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated
 
@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from ett_service.api.problems import Problem, ProblemKind
 from ett_service.charts.gantt import Row, Stretch, gantt
-from ett_service.charts.units import count, duration
+from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.course import Fact
 from ett_service.pages.jobs.life import axis, evidence, unix
 from ett_service.pages.links import attempt_page, job_page, quoted
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import Cell, Panel, Table, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -63,7 +63,7 @@ async def show_attempt(
         panels=[
             *_start(timeline, question),
             _lanes(timeline, question),
-            _stages(timeline["stages"], question),
+            _stages(timeline, question),
             *_ranks(timeline, question),
             _rest(attempt, list_question),
         ],
@@ -116,26 +116,30 @@ def _lanes(timeline: Answer, question: Question) -> Panel:
         )
         if rows
         else None,
-        table=table(
-            "phase|stage|begin (UTC)|#length|its end",
-            (
-                (
-                    span["phase"],
-                    span["stage"] or "(whole phase)",
-                    moment(span["start"]),
-                    duration(unix(span["end"]) - unix(span["start"])),
-                    "reported" if span["ended"] else "inferred",
-                )
-                for span in timeline["spans"][:200]
-            ),
-        ),
+        table=_spans(timeline["spans"][:200]),
         after=(
             f"As rank {timeline['lead_rank']} and launchers reported them; spans may overlap."
             if timeline["lead_rank"] is not None
             else "As it was reported; spans may overlap.",
         ),
-        question=question,
+        question=replace(question, rows="spans"),
         is_wide=True,
+    )
+
+
+def _spans(spans: Iterable[Answer]) -> Table | None:
+    return table(
+        "phase|stage|begin (UTC)|#length|its end",
+        (
+            (
+                span["phase"],
+                span["stage"] or "(whole phase)",
+                moment(span["start"]),
+                duration(unix(span["end"]) - unix(span["start"])),
+                "reported" if span["ended"] else "inferred",
+            )
+            for span in spans
+        ),
     )
 
 
@@ -154,7 +158,8 @@ def _start(timeline: Answer, question: Question) -> list[Panel]:
             "start",
             "Until the loop",
             chart=gantt("start", title, [row for row in rows if row.stretches], until, shown),
-            question=question,
+            table=_spans(span for span in timeline["spans"] if unix(span["start"]) < begin + until),
+            question=replace(question, rows="spans"),
             is_wide=True,
         )
     ]
@@ -192,7 +197,11 @@ def _first(
     return bool(lane[1]), by_lane[lane][0].start_s
 
 
-def _stages(stages: Sequence[Answer], question: Question) -> Panel:
+def _stages(timeline: Answer, question: Question) -> Panel:
+    stages = timeline["stages"]
+    length = unix(timeline["ended_at"]) - unix(timeline["started_at"])
+    spans = sum(stage["inclusive_seconds"] for stage in stages)
+    share = percent(spans / length if length else 0.0)
     return Panel(
         "stages",
         "Time by stage",
@@ -211,10 +220,11 @@ def _stages(stages: Sequence[Answer], question: Question) -> Panel:
             ),
         ),
         after=(
+            f"Spans add up to {share} of the attempt, the ledger to 100%.",
             "Own time has no stage open that began later.",
             "Skew is the slowest rank over the median.",
         ),
-        question=question,
+        question=replace(question, rows="stages"),
         is_wide=True,
     )
 
@@ -249,7 +259,7 @@ def _ranks(timeline: Answer, question: Question) -> list[Panel]:
                 ),
             ),
             after=(f"{count(left)} faster ones are not shown.",) if left > 0 else (),
-            question=question,
+            question=replace(question, rows="ranks"),
         )
     ]
 

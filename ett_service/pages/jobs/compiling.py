@@ -58,7 +58,10 @@ async def show_compiles(
 def _advice(advice: Answer, question: Question) -> list[Panel]:
     """Return what would save time; a client that reports no single compile leaves it unknown."""
     if not advice["compiles"]:
-        missing = "Single compiles were not reported, so there is no advice."
+        missing = (
+            "Single compiles were not reported, so there is no advice. The client for PyTorch "
+            "reports them; `ett import torch-trace` reads them from the traces of a past run."
+        )
         return [Panel("advice", "What would save time", before=(missing,), question=question)]
     return [
         _recompiles(advice, question),

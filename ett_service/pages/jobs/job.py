@@ -73,7 +73,7 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         reasons=losses,
         panels=_panels(gathered),
         live=_live(job, gathered.project),
-        more=[] if job["pruned_at"] else _more(job["job"], gathered.project),
+        more=[] if job["pruned_at"] else _more(job, gathered.project),
         grafana=_dashboard(request, job, gathered.project or session.key.project),
     )
 
@@ -113,11 +113,16 @@ def _dashboard(request: Request, job: Answer, project: str) -> str:
     return dashboard(request, "ett-sql-job", life, project=project, job=job["job"])
 
 
-def _more(job: str, project: str) -> list[Cell]:
+def _more(answer: Answer, project: str) -> list[Cell]:
     """Return where else there is something about a job."""
+    job, model = answer["job"], answer["model"]
     trace = Question(f"/v1/jobs/{quoted(job)}/trace", {"project": project}, is_list=False)
-    return [
+    links = [
         Cell("Compile", href=part_page(job, "compile", project)),
         Cell("Raw events", href=part_page(job, "events", project)),
         Cell("Trace for Perfetto", href=trace.file, title="download"),
     ]
+    if model and not any(mark.isspace() for mark in job + model):  # which parts conditions there
+        sets = {"base": f"model:{model}", "with": f"job:{job}", "project": project}
+        links.insert(0, Cell("Beside its model", href=Question("/compare", sets).address))
+    return links

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ett_service.charts.gantt import Row, Stretch, gantt
@@ -209,7 +210,7 @@ def recoveries(job: Answer, question: Question) -> Panel | None:
             (_recovery(each, parts) for each in listed),
         ),
         after=("From the end of a loop to the begin of the next attempt's loop. Parts sum to it.",),
-        question=question,
+        question=replace(question, rows="recoveries"),
         is_wide=True,
     )
 
@@ -248,5 +249,5 @@ def runs(job: Answer, question: Question) -> Panel | None:
         "runs",
         "Runs",
         table=table("run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures", rows),
-        question=question,
+        question=replace(question, rows="runs"),
     )

@@ -107,15 +107,15 @@ async def show_jobs(request: Request, session: SignedIn, ask: Asking) -> Respons
 
 
 def _row(job: Answer, project: str | None) -> tuple[Cell, ...]:
-    so_far = " so far" if job["provisional"] else ""
+    is_partial = job["provisional"]
     return (
         Cell(job["job"], href=job_page(job["job"], project), title=job["name"] or ""),
         Cell(job["state"]),
         Cell(job["team"] or "-"),
         Cell(job["model"] or "-"),
         Cell(moment(job["started_at"])),
-        Cell(f"{duration(job['e2e_seconds'])}{so_far}"),
-        Cell(f"{percent(job['ett_ratio'])}{so_far}", is_faint=job["provisional"]),
+        Cell(duration(job["e2e_seconds"]), is_faint=is_partial),
+        Cell(percent(job["ett_ratio"]) + (" so far" if is_partial else ""), is_faint=is_partial),
         Cell(percent(job["wasted_ratio"])),
         Cell(duration(job["time_to_start_seconds"])),
         Cell(count(job["failures"])),

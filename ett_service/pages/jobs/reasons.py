@@ -1,7 +1,7 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ett_service.charts.bars import Bar, stacked_bars
@@ -76,7 +76,7 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
             ),
         ),
         after=("By wall time. Every second of E2E is in exactly one category.",),
-        question=question,
+        question=replace(question, rows="categories"),
         is_table_open=True,
     )
 
@@ -174,8 +174,8 @@ def quality(job: Answer, question: Question) -> Panel:
                 for gap in answer["gaps"][:_MOST_GAPS]
             ),
         ),
-        after=(f"{count(left)} more are in the JSON.",) if left > 0 else (),
-        question=question,
+        after=(f"{count(left)} more are in the CSV.",) if left > 0 else (),
+        question=replace(question, rows="quality.gaps"),
     )
 
 
@@ -191,5 +191,5 @@ def definitions(job: Answer, question: Question) -> Panel:
                 for name, number in job["definitions"].items()
             ),
         ),
-        question=question,
+        question=replace(question, rows="definitions"),
     )

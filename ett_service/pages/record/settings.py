@@ -112,7 +112,9 @@ def _mutes(mutes: list[Answer], question: Question) -> Panel:
     return Panel(
         "mutes",
         "Mutes",
-        before=() if mutes else ("Nothing is muted.",),
+        before=()
+        if mutes
+        else ("Nothing is muted. `ett regressions mute`, or the page of a finding, mutes.",),
         table=table(
             "cohort|phase|until (UTC)|by|why",
             (
@@ -134,10 +136,15 @@ def _prices(economy: Economy) -> Panel:
     return Panel(
         "prices",
         "Prices",
-        before=() if economy.prices else ("No price is set, so nothing has a cost.",),
+        before=()
+        if economy.prices
+        else ("No price is set, so nothing has a cost: add `[[prices]]` to the settings file.",),
         table=table(
-            f"hardware|#{economy.currency} an accelerator-hour",
-            ((price.hardware, f"{float(price.per_gpu_hour):.2f}") for price in economy.prices),
+            "hardware|#price",
+            (
+                (price.hardware, f"{economy.currency} {float(price.per_gpu_hour):.2f} an hour")
+                for price in economy.prices
+            ),
         ),
         after=("They are set in the settings file.",),
     )
@@ -147,7 +154,9 @@ def _targets(economy: Economy) -> Panel:
     return Panel(
         "targets",
         "Targets",
-        before=() if economy.targets else ("No target is set.",),
+        before=()
+        if economy.targets
+        else ("No target is set: add `[[targets]]` to the settings file.",),
         table=table(
             "cohort|#ETT%",
             ((cohort(target.where), percent(target.ett_ratio)) for target in economy.targets),

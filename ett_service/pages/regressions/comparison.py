@@ -1,12 +1,14 @@
 """Two sets of jobs beside each other: two jobs, versions or weeks."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count, factor, percent, value
+from ett_service.charts.bridge import Step, bridge
+from ett_service.charts.units import count, factor, percent, points, value
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import page
@@ -36,7 +38,13 @@ async def show_comparison(
         given=given,
         sentence=_sentence(answer) if answer else "Two sets of jobs, beside each other",
         answer=answer,
-        panels=[_figures(answer, question), _shares(answer, question)] if answer else [],
+        panels=[
+            _difference(answer, question),
+            _figures(answer, question),
+            _shares(answer, question),
+        ]
+        if answer
+        else [],
     )
 
 
@@ -62,6 +70,44 @@ def _sentence(answer: Answer) -> str:
     )
 
 
+def _difference(answer: Answer, question: Question) -> Panel:
+    """Draw which categories lead from the ETT% of one set to that of the other."""
+    ett = answer["ett"]
+    parts = ett["parts"]
+    return Panel(
+        "difference",
+        "Why ETT% differs",
+        before=() if parts else ("A set has no time, so there is nothing to compare.",),
+        chart=bridge(
+            "difference",
+            "From the ETT% of the base to that of the other set, category by category",
+            ("base", ett["base_ratio"]),
+            [Step(part["category"], part["points"] / 100) for part in parts],
+            ("with", ett["with_ratio"]),
+        )
+        if parts
+        else None,
+        table=table(
+            "category|#points|#share of the base|#share of the other",
+            (
+                (
+                    Cell(part["category"], swatch=part["category"]),
+                    points(part["points"] / 100),
+                    percent(part["base"]),
+                    percent(part["with"]),
+                )
+                for part in parts
+            ),
+        ),
+        after=(
+            "By wall time, all time of a set together.",
+            "The parts add up to the difference exactly.",
+        ),
+        question=replace(question, rows="ett.parts"),
+        is_wide=True,
+    )
+
+
 def _figures(answer: Answer, question: Question) -> Panel:
     rows = [
         (
@@ -70,7 +116,7 @@ def _figures(answer: Answer, question: Question) -> Panel:
             _level(each["with"], each),
             factor(each["ratio"]),
             _between(each["ratio_interval"]),
-            each["outcome"],
+            each["outcome"].replace("_", " "),
         )
         for each in answer["compared"]
     ]
@@ -79,10 +125,9 @@ def _figures(answer: Answer, question: Question) -> Panel:
         "What differs",
         table=table("figure|#base|#with|#factor|interval|outcome", rows),
         after=(
-            (
-                f"Medians and rates; fewer than {FEW} values are faint. Intervals are at "
-                f"{answer['confidence']:.0%}. {answer['note']}"
-            ),
+            f"Medians and rates; fewer than {FEW} values are faint.",
+            "The factor is the median of all pairs of values: near 1 it may point the other way.",
+            f"Intervals are at {answer['confidence']:.0%}. {answer['note']}",
         ),
         question=question,
         is_wide=True,
@@ -95,8 +140,8 @@ def _level(side: Answer, each: Answer) -> Cell:
 
 
 def _between(bounds: Answer | None) -> str:
-    if bounds is None:
-        return "-"
+    if bounds is None or bounds["high"] is None:
+        return "-" if not (bounds and bounds["low"]) else f"{factor(bounds['low'])} or more"
     return f"{factor(bounds['low'])} to {factor(bounds['high'])}"
 
 

@@ -10,9 +10,7 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ett_service.charts.bridge import SHARE, Step, bridge
 from ett_service.charts.scatter import Dot, scatter
-from ett_service.charts.svg import Markup
 from ett_service.charts.trend import Event, Point, trend
 from ett_service.charts.units import (
     cohort,
@@ -22,7 +20,6 @@ from ett_service.charts.units import (
     factor,
     level_change,
     percent,
-    points,
     subject,
     value,
 )
@@ -32,6 +29,7 @@ from ett_service.pages.fleet.course import Fact
 from ett_service.pages.jobs.life import axis, unix
 from ett_service.pages.links import attempt_page, quoted, regression_page
 from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.regressions.evidence import contributions, examples, suspects
 from ett_service.pages.render import HEADERS, page
 from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
 from ett_service.pages.window import moment
@@ -68,8 +66,8 @@ async def show_finding(
         facts=_facts(finding),
         course=await _course(ask, finding, question),
         columns=(
-            (_contributions(finding), _history(finding)),
-            (_suspects(finding), _examples(finding), _certainty(finding)),
+            (*contributions(finding, question), _history(finding)),
+            (suspects(finding), examples(finding), _certainty(finding)),
         ),
         question=question,
         may_decide=session.may("admin"),
@@ -102,8 +100,8 @@ def _fired(finding: Answer) -> list[Fact]:
     if fired is None:
         return []
     level = value(finding["unit"], fired["after"]["median"])
-    note = f"{factor(fired['ratio'])}, costs {cost(fired['impact'])}"
-    return [Fact(f"when it fired, {moment(fired['at'])}", level, note)]
+    note = f"{moment(fired['at'])}, {factor(fired['ratio'])}, costs {cost(fired['impact'])}"
+    return [Fact("when it fired", level, note)]
 
 
 def _sample(side: Answer) -> str:
@@ -230,96 +228,6 @@ def _day(instant: str) -> str:
 def _place(instant: str, steps: list[Answer]) -> float:
     first, second = (datetime.fromisoformat(steps[0][end]) for end in ("start", "end"))
     return (datetime.fromisoformat(instant) - first) / (second - first)
-
-
-def _contributions(finding: Answer) -> Panel | None:
-    shares: Mapping[str, float] = finding["attribution"]["phase_shares"]
-    cohorts: Mapping[str, float] = finding["attribution"]["cohort_shares"]
-    rows = [("phase", name, percent(part)) for name, part in shares.items()]
-    rows += [("cohort", name, percent(part)) for name, part in cohorts.items()]
-    if not rows:
-        return None
-    within, mix = finding["attribution"]["within_points"], finding["attribution"]["mix_points"]
-    note = (
-        (
-            (
-                f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
-                f"and {points(mix / 100)} by mix."
-            ),
-        )
-        if within is not None and mix is not None
-        else ()
-    )
-    return Panel(
-        "contributions",
-        "Where it comes from",
-        chart=_by_phase(shares, is_better=finding["verdict"] == "improvement"),
-        table=table("|name|#share of the change", rows),
-        after=note,
-    )
-
-
-def _by_phase(shares: Mapping[str, float], *, is_better: bool) -> Markup | None:
-    """Draw what each phase adds to the change of the start; some take from it."""
-    if not shares:
-        return None
-    return bridge(
-        "contributions",
-        "The change of the time to start, phase by phase",
-        ("before", 0.0),
-        [Step(name, part) for name, part in shares.items()],
-        ("in all", sum(shares.values())),
-        unit=replace(SHARE, more_is_better=is_better),
-    )
-
-
-def _suspects(finding: Answer) -> Panel:
-    attribution = finding["attribution"]
-    rows: list[tuple[Cell | str, ...]] = [
-        (
-            f"{suspect['dimension']} {suspect['value']}",
-            f"explains {percent(suspect['explains'])}",
-            f"{count(suspect['attempts'])} attempts",
-            moment(suspect["first_seen_at"]),
-        )
-        for suspect in attribution["suspects"]
-    ]
-    rows += [
-        (
-            f"{marker['kind']}: {marker['title']}",
-            f"score {marker['score']:.2f}",
-            "marker",
-            moment(marker["at"]),
-        )
-        for marker in attribution["markers"]
-    ]
-    return Panel(
-        "suspects",
-        "Suspects",
-        before=() if rows else ("Nothing changed near the onset that was recorded.",),
-        table=table("what|evidence|seen in|since (UTC)", rows),
-        after=("What goes with a change need not be its cause.", *_as_of(attribution)),
-    )
-
-
-def _as_of(attribution: Answer) -> tuple[str, ...]:
-    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
-
-
-def _examples(finding: Answer) -> Panel | None:
-    rows = [
-        (
-            Cell(
-                example["job"],
-                href=attempt_page(example["job"], example["number"], finding["project"]),
-            ),
-            str(example["number"]),
-        )
-        for example in finding["attribution"]["examples"]
-    ]
-    if not rows:
-        return None
-    return Panel("examples", "Attempts that show it", table=table("job|#attempt", rows))
 
 
 def _certainty(finding: Answer) -> Panel:

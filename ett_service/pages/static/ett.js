@@ -64,6 +64,14 @@ function close(place) {
   delete place.dataset.shows;
 }
 
+// What a form that asks leaves empty does not stand in the address.
+document.addEventListener("formdata", (event) => {
+  if (event.target.method !== "get") return;
+  const given = [...event.formData];
+  for (const [name] of given) event.formData.delete(name);
+  for (const [name, text] of given) if (text !== "") event.formData.append(name, text);
+});
+
 let source = null;
 
 function stop() {

@@ -265,8 +265,16 @@ class ExactSums:
                 if amount
             }
         pairs = zip(self.names, columns[::2], columns[1::2], strict=True)
-        sums = {name: (int(high or 0) << _LOW_BITS) + int(low or 0) for name, high, low in pairs}
+        sums = {name: _joined(high, low) for name, high, low in pairs}
         return {name: amount for name, amount in sums.items() if amount}
+
+    def only(self, columns: Sequence[Any]) -> int:
+        """Return the sum of what has one amount."""
+        return _joined(*columns) if self.halves else int(columns[0] or 0)
+
+
+def _joined(high: Any, low: Any) -> int:
+    return (int(high or 0) << _LOW_BITS) + int(low or 0)
 
 
 def _sums(amount: ColumnElement[Any], *, halves: bool) -> tuple[ColumnElement[Any], ...]:

@@ -1,15 +1,13 @@
 """Ledgers and checkpoint intervals of many jobs, read some hundred at a time."""
 
 import dataclasses
-import heapq
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Subquery, and_, bindparam, exists, func, select
+from sqlalchemy import Connection, Select, Subquery, and_, bindparam, func, select
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
@@ -48,50 +46,6 @@ class JobHistory(NamedTuple):
     exclusions: tuple[Exclusion, ...]
 
 
-class Sample(NamedTuple):
-    """Jobs in order of project and name, and of how many they were drawn."""
-
-    keys: list[JobKey]
-    drawn_from: int
-
-
-def jobs_alive(conn: Connection, cohort_filter: CohortFilter, window: Span, most: int) -> Sample:
-    """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
-
-    Every job has the same chance, and the same jobs give the same sample.
-    """
-    drawn: list[tuple[int, JobKey]] = []
-    count = 0
-    for row in conn.execute(_alive(cohort_filter, window)):
-        key = JobKey(*row)
-        count += 1
-        # The largest of the negated are the smallest: a heap of those kept, the worst on top.
-        item = (-_place(key), key)
-        if len(drawn) < most:
-            heapq.heappush(drawn, item)
-        else:
-            heapq.heappushpop(drawn, item)
-    return Sample(sorted(key for _, key in drawn), count)
-
-
-def _place(key: JobKey) -> int:
-    """Return where in a random order the job comes, the same for every reader."""
-    return zlib.crc32(f"{key.project_id}/{key.job}".encode())
-
-
-def _alive(cohort_filter: CohortFilter, window: Span) -> Select[int, str]:
-    ledger = schema.job_ledger
-    adds = contributed([contribution.c.job], cohort_filter, window).where(
-        contribution.c.project_id == ledger.c.project_id, contribution.c.job == ledger.c.job
-    )
-    return select(ledger.c.project_id, ledger.c.job).where(
-        of_projects(ledger.c.project_id, cohort_filter),
-        ledger.c.started_us < window[1],
-        ledger.c.ended_us >= window[0],
-        exists(adds),
-    )
-
-
 def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
     """Read histories in the order of *keys*, which come by project; skip jobs without one."""
     for project_id, of_project in groupby(keys, key=lambda key: key.project_id):
@@ -103,31 +57,35 @@ def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
 def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[JobHistory]:
     parameters = {"project_id": project_id, "jobs": jobs}
     ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, parameters)}
-    attempts, recoveries, segments, exclusions = (
-        _by_job(conn, statement, parameters)
-        for statement in (_ATTEMPTS, _RECOVERIES, _SEGMENTS, _EXCLUSIONS)
+    attempts, recoveries, exclusions = (
+        _by_job(conn, statement, parameters) for statement in (_ATTEMPTS, _RECOVERIES, _EXCLUSIONS)
     )
+    segments = _segments(conn, parameters)
     for job in jobs:
         if job in ledgers:
             ledger = dataclasses.replace(
                 ledgers[job],
                 attempts=tuple(_decode_attempt(text) for (text,) in attempts[job]),
                 recoveries=tuple(_decode_recovery(text) for (text,) in recoveries[job]),
-                segments=tuple(_segment(*row) for row in segments[job]),
+                segments=tuple(segments[job]),
             )
             left_out = tuple(Exclusion(*row) for row in exclusions[job])
             yield JobHistory(JobKey(project_id, job), ledger, left_out)
 
 
-def _segment(start_at: int, end_at: int, category: str, period: str, number: int | None) -> Segment:
-    return Segment(start_at, end_at, _CATEGORIES[category], _PERIODS[period], number)
+def _segments(conn: Connection, parameters: dict[str, Any]) -> dict[str, list[Segment]]:
+    by_job: dict[str, list[Segment]] = defaultdict(list)
+    for job, start, end, category, period, number in conn.execute(_SEGMENTS, parameters).all():
+        of_category, of_period = _CATEGORIES[category], _PERIODS[period]
+        by_job[job].append(Segment(start, end, of_category, of_period, number))
+    return by_job
 
 
 def _by_job(
     conn: Connection, statement: Select[Any], parameters: dict[str, Any]
 ) -> dict[str, list[tuple[Any, ...]]]:
     by_job: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
-    for row in map(tuple, conn.execute(statement, parameters).all()):
+    for row in conn.execute(statement, parameters).all():
         by_job[row[0]].append(row[1:])
     return by_job
 
@@ -146,7 +104,7 @@ _RECOVERIES = _of_jobs(schema.recovery, "answer").order_by(
 )
 _SEGMENTS = _of_jobs(
     schema.segment, "started_us", "ended_us", "category", "period", "number"
-).order_by(schema.segment.c.started_us)
+).order_by(schema.segment.c.job, schema.segment.c.started_us)
 _EXCLUSIONS = _of_jobs(schema.correction, "from_us", "to_us").where(
     schema.correction.c.kind == EXCLUSION, schema.correction.c.taken_back_us.is_(None)
 )

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     case,
     cast,
     false,
@@ -28,6 +30,7 @@ from ett_service.core.words import Category
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet.contributions import decoded
 from ett_service.storage.fleet.rollups import (
+    STATEMENTS,
     CohortFilter,
     Span,
     conditions,
@@ -151,24 +154,48 @@ def of_jobs(
     cuts: Sequence[int] = (),
 ) -> dict[JobKey, dict[tuple[str, str, int], Totals]]:
     """Sum ``SUMS`` of jobs over a window, by hardware, precision and how many cuts have passed."""
-    passed: ColumnElement[Any] = sum(
-        (case((contribution.c.hour_us >= cut, 1), else_=0) for cut in cuts), literal(0)
+    jobs: defaultdict[int, list[str]] = defaultdict(list)
+    for key in keys:
+        jobs[key.project_id].append(key.job)
+    instants = {"from_us": window[0], "to_us": window[1]}
+    instants |= {f"cut_{place}": cut for place, cut in enumerate(cuts)}
+    made = partial(_of_jobs, cohort_filter, tuple(jobs), len(cuts))
+    rows, sums = summed_rows(
+        conn, made, {**instants, **{f"jobs_{owner}": names for owner, names in jobs.items()}}
     )
-    by = (*_KEY, cohort.c.hardware, cohort.c.precision)
-    of_keys = _is_among(contribution, keys)
-
-    def made(summing: Summing) -> Summed:
-        sums = summing({name: contribution.c[name] for name in SUMS})
-        columns = [*by, passed.label("passed"), *sums.columns]
-        selected = contributed(columns, cohort_filter, window)
-        return selected.where(of_keys).group_by(*by, "passed"), sums
-
-    rows, sums = summed_rows(conn, made)
     by_job: defaultdict[JobKey, dict[tuple[str, str, int], Totals]] = defaultdict(dict)
     for project_id, job, hardware, precision, place, *columns in rows:
         machine = (hardware, precision, place)
         by_job[JobKey(project_id, job)][machine] = Totals(sums.read(columns))
     return by_job
+
+
+@lru_cache(STATEMENTS)
+def _of_jobs(
+    cohort_filter: CohortFilter, project_ids: tuple[int, ...], cuts: int, summing: Summing
+) -> Summed:
+    passed: ColumnElement[Any] = sum(
+        (
+            case((contribution.c.hour_us >= bindparam(f"cut_{place}"), 1), else_=0)
+            for place in range(cuts)
+        ),
+        literal(0),
+    )
+    of_keys = (
+        and_(
+            contribution.c.project_id == owner,
+            contribution.c.job.in_(bindparam(f"jobs_{owner}", expanding=True)),
+        )
+        for owner in project_ids
+    )
+    by = (*_KEY, cohort.c.hardware, cohort.c.precision)
+    sums = summing({name: contribution.c[name] for name in SUMS})
+    selected = contributed([*by, passed.label("passed"), *sums.columns], cohort_filter).where(
+        contribution.c.hour_us >= bindparam("from_us"),
+        contribution.c.hour_us < bindparam("to_us"),
+        or_(false(), *of_keys),
+    )
+    return selected.group_by(*by, "passed"), sums
 
 
 def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tuple[Any, ...]]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum, auto
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -11,6 +12,7 @@ from sqlalchemy import (
     ScalarSelect,
     Subquery,
     and_,
+    bindparam,
     case,
     exists,
     func,
@@ -24,8 +26,15 @@ from sqlalchemy import cast as sql_cast
 from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
-from ett_service.storage.engine.statements import ExactSums
-from ett_service.storage.fleet.rollups import CohortFilter, Place, Span, of_projects, start_of
+from ett_service.storage.engine.statements import ExactSums, Summed
+from ett_service.storage.fleet.rollups import (
+    STATEMENTS,
+    CohortFilter,
+    Place,
+    Span,
+    of_projects,
+    start_of,
+)
 from ett_service.storage.schema import attempt_ledger, correction, job_ledger, project, recovery
 from ett_service.storage.schema.record import EXCLUSION
 from ett_service.storage.schema.view_expressions import json_member
@@ -77,30 +86,36 @@ def losses(
     failure: of its attempts that had begun by then, the last had ended `failed` or `lost`, or
     came after one that did. Places are those of ``rollups.totals``.
     """
+    statement, weighted = _losses(cohort_filter, tuple(group_by), step)
+    width = len(group_by) + (step is not None) + 1
+    by_place = {}
+    for row in conn.execute(statement, {"from_us": window[0], "to_us": window[1]}):
+        *labels, order = row[:width]
+        bucket = None if step is None else labels.pop()
+        attempts, unweighted, *columns = row[width:]
+        loss = Loss(attempts=attempts, unweighted=int(unweighted), **weighted.read(columns))
+        by_place[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
+    return by_place
+
+
+@lru_cache(STATEMENTS)
+def _losses(cohort_filter: CohortFilter, group_by: tuple[str, ...], step: int | None) -> Summed:
+    """Make the statement of any window: it takes longer than the database does."""
     keys: list[ColumnElement[Any]] = [_label(name) for name in group_by]
     if step is not None:
         keys.append(start_of(_preempted.c.ended_us, step))
     keys.append(_order())
-    each = _each(cohort_filter, window, keys)
+    each = _each(cohort_filter, keys)
     named = [each.c[f"key_{place}"] for place in range(len(keys))]
     weighted = ExactSums.of_products(
         {"unsaved_weighted_us": each.c.unsaved_us, "recovery_weighted_us": each.c.recovered_us},
         each.c.accelerators,
     )
     counts = (func.count(), func.sum(case((each.c.accelerators == 0, 1), else_=0)))
-    by_place = {}
-    for row in conn.execute(select(*named, *counts, *weighted.columns).group_by(*named)):
-        *labels, order = row[: len(keys)]
-        bucket = None if step is None else labels.pop()
-        attempts, unweighted, *columns = row[len(keys) :]
-        loss = Loss(attempts=attempts, unweighted=int(unweighted), **weighted.read(columns))
-        by_place[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
-    return by_place
+    return select(*named, *counts, *weighted.columns).group_by(*named), weighted
 
 
-def _each(
-    cohort_filter: CohortFilter, window: Span, keys: Sequence[ColumnElement[Any]]
-) -> Subquery:
+def _each(cohort_filter: CohortFilter, keys: Sequence[ColumnElement[Any]]) -> Subquery:
     """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
     is_known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
     of_its_job = and_(
@@ -115,15 +130,15 @@ def _each(
         )
         .join_from(_preempted, job_ledger, of_its_job)
         .join(project, project.c.id == _preempted.c.project_id)
-        .where(*_conditions(cohort_filter, window))
+        .where(*_conditions(cohort_filter))
         .subquery("each")
     )
 
 
-def _conditions(cohort_filter: CohortFilter, window: Span) -> Iterator[ColumnElement[bool]]:
+def _conditions(cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
     yield _preempted.c.outcome == literal_column(f"'{Outcome.PREEMPTED}'")  # as in its index
-    yield _preempted.c.ended_us >= window[0]
-    yield _preempted.c.ended_us < window[1]
+    yield _preempted.c.ended_us >= bindparam("from_us")
+    yield _preempted.c.ended_us < bindparam("to_us")
     yield of_projects(_preempted.c.project_id, cohort_filter)
     for name, values in sorted(cohort_filter.where.items()):
         yield _label(name).in_(sorted(values))

@@ -46,7 +46,7 @@ class CohortFilter:
     """Which cohorts; what is empty asks nothing."""
 
     project_ids: tuple[int, ...] | None = None  #: None for those of all projects
-    where: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    where: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
     """Values by ``project`` or dimension, any of which will do; ``""`` is unknown."""
     exclusions: bool = False  #: whether excluded time is counted too
 
@@ -67,10 +67,6 @@ class _Builder:
     sums: Counter[str] = field(default_factory=Counter)
     counts: defaultdict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     us: Counter[str] = field(default_factory=Counter)
-
-    def add_tally(self, name: str, place: int, count: int, us: int) -> None:
-        self.counts[name][place] += int(count)
-        self.us[name] += us
 
     def totals(self) -> Totals:
         tallies = {name: Tally(counts, self.us[name]) for name, counts in self.counts.items()}
@@ -199,9 +195,14 @@ def _add_tallies(
 ) -> None:
     made = partial(_tallies, piece.tallies, query.shape)
     rows, length = summed_rows(conn, made, _instants(piece, query))
+    width = query.width
+    labels, builder = None, _Builder()
     for row in rows:
-        name, place, count, *us = row[query.width :]
-        places[query.place(row)].add_tally(name, place, count, length.read(us).get("us", 0))
+        if row[:width] != labels:  # rows of one group lie together
+            labels, builder = row[:width], places[query.place(row)]
+        name, place, count, *us = row[width:]
+        builder.counts[name][place] += int(count)
+        builder.us[name] += length.only(us)
 
 
 def _instants(piece: _Piece, query: _Query) -> dict[str, int]:
@@ -209,11 +210,11 @@ def _instants(piece: _Piece, query: _Query) -> dict[str, int]:
     return {"window_us": query.window[0], "start_us": start_us, "end_us": end_us}
 
 
-# Making a statement takes longer than the database does for a week of a small fleet.
-_STATEMENTS = 64
+STATEMENTS = 64
+"""So many are kept: making one takes longer than the database does for a week of a small fleet."""
 
 
-@lru_cache(_STATEMENTS)
+@lru_cache(STATEMENTS)
 def _sums(
     table: Table, jobs: str, shape: _Shape, measures: tuple[str, ...], summing: Summing
 ) -> Summed:
@@ -224,7 +225,7 @@ def _sums(
     return _grouped(table, shape, [], sums.columns), sums
 
 
-@lru_cache(_STATEMENTS)
+@lru_cache(STATEMENTS)
 def _tallies(table: Table, shape: _Shape, summing: Summing) -> Summed:
     keys = [("name", table.c.name), ("place", table.c.place)]
     length = summing({"us": table.c.us})

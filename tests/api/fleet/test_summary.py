@@ -173,6 +173,16 @@ def test_without_distributions_what_is_read_from_them_is_null(fleet: Service) ->
     assert plain == left
 
 
+@ON_ONE_ENGINE
+def test_the_total_alone_can_have_distributions(fleet: Service) -> None:
+    query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "model"}
+    full = fleet.get("/v1/fleet/summary", **query)
+    of_total = fleet.get("/v1/fleet/summary", group_distributions=False, **query)
+    plain = fleet.get("/v1/fleet/summary", distributions=False, **query)
+    assert full["groups"] != plain["groups"]
+    assert of_total == {**plain, "total": full["total"]}
+
+
 def test_excluded_time_is_left_out_or_counted_on_request(fleet: Service) -> None:
     window: Query = {"from": "2026-03-01T12:20:00Z", "to": "2026-03-01T12:40:00Z", "why": "a drill"}
     path = "/v1/jobs/llm-70b/exclusion"

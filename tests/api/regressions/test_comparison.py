@@ -57,6 +57,44 @@ def test_two_versions_are_compared_figure_by_figure(rounds: Service) -> None:
     assert "associated" in answer["note"]
 
 
+def _ett(service: Service, base: str, other: str) -> dict[str, Any]:
+    sets: dict[str, Any] = {"base": base, "with": other}
+    ett: dict[str, Any] = service.get(PATH, **sets)["ett"]
+    return ett
+
+
+def test_the_parts_of_the_difference_of_ett_add_up_to_it(rounds: Service) -> None:
+    ett = _ett(rounds, "code_version:1", "code_version:2")
+    trained, old, new = 8 * 30, 8 * 30 + 4 * (6 + 7), 8 * 30 + 4 * (13 + 14)
+    assert ett["base_ratio"] == pytest.approx(trained / old, abs=1e-12)
+    assert ett["with_ratio"] == pytest.approx(trained / new, abs=1e-12)
+    assert ett["points"] == pytest.approx(100 * (trained / new - trained / old), abs=1e-9)
+    assert [part["category"] for part in ett["parts"]] == ["pt2_compile"]
+    assert sum(part["points"] for part in ett["parts"]) == ett["points"]
+    nobody = _ett(rounds, "job:nobody", "code_version:2")
+    assert (nobody["base_ratio"], nobody["points"], nobody["parts"]) == (0, 0, [])
+
+
+def test_the_ett_of_a_job_that_is_a_set_is_that_of_its_ledger(rounds: Service) -> None:
+    rounds.ingest(
+        [
+            wire_event("job", 1000, job="twice", gpus=8),
+            wire_span("train_loop", 1000, 1030, job="twice"),
+            wire_event("attempt_ended", 1030, job="twice", outcome="failed"),
+            wire_event("attempt_started", 1040, job="twice", attempt=1),
+            wire_span("train_loop", 1045, 1075, job="twice", attempt=1),
+            wire_event("attempt_ended", 1075, job="twice", attempt=1, outcome="completed"),
+        ]
+    )
+    ett = _ett(rounds, "job:twice", "job:new-0")
+    job = rounds.get("/v1/jobs/twice")
+    shares = {name: us / job["e2e_seconds"] for name, us in job["categories"].items()}
+    assert ett["base_ratio"] == pytest.approx(job["ett_ratio"], abs=1e-9)
+    assert job["categories"]["restart_wait"] == 600
+    for part in ett["parts"]:
+        assert part["base"] == pytest.approx(shares[part["category"]], abs=1e-9)
+
+
 def test_a_set_may_be_a_stretch_of_time(rounds: Service) -> None:
     answer = rounds.get(
         PATH,

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.main import main
+from ett_service.cli.record.audit import TITLES
+from ett_service.cli.record.import_ import FORMATS
 from tests.builders.sacct import row, written
+from tests.builders.samples import FILES, sample
 
 START_S = 1_785_000_000
 
@@ -90,3 +93,22 @@ def test_a_job_of_which_only_a_scheduler_tells_is_said_to_be_one(
     assert "No record says that it trained" in capsys.readouterr().out
     assert main(["audit", str(log)]) == 0
     assert "No record says" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_recognised_and_shown_by_every_definition(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    told = [f"--{each}={FILES[each]}" for each in FORMATS[name].options if each in FILES]
+    path = sample(name, tmp_path)
+    assert main(["audit", "--json", "--job", "llm", *told, str(path)]) == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    (job,) = answer["jobs"]
+    assert (answer["format"], job["job"]) == (name, "llm")
+    assert list(job["definitions"]) == list(TITLES)
+    for each in job["definitions"].values():
+        assert 0 <= each["numerator_seconds"] <= each["denominator_seconds"]
+        assert set(each["ignores"]) <= {kind["kind"] for kind in job["kinds"]}
+    assert {kind["first"].rpartition(":")[0] for kind in job["kinds"]} == {str(path)}
+    assert 0 < job["records_tried"] <= job["records"]

@@ -13,7 +13,7 @@ import pytest
 
 from ett_service.cli.record.import_ import FORMATS
 from ett_service.importers.importer import Report
-from tests.builders.imports import Wire
+from tests.builders.imports import Wire, ledgers_of
 from tests.builders.samples import FILES, keywords, sample
 
 MIB = 1 << 20
@@ -21,6 +21,10 @@ BINARY = ("mlflow", "parquet", "wandb")
 """Formats whose files are no lines of text."""
 
 every_format = pytest.mark.parametrize("name", FORMATS)
+of_records = pytest.mark.parametrize(
+    "name", [name for name in FORMATS if name not in (*BINARY, "megatron", "torch-trace")]
+)
+"""Formats of which a line is a record with an instant of its own."""
 of_local_times = pytest.mark.parametrize(
     "name",
     [name for name, form in FORMATS.items() if "zone" in form.options and name != "torchelastic"],
@@ -28,8 +32,8 @@ of_local_times = pytest.mark.parametrize(
 """The sample of torchelastic is of agents' events, which have seconds since 1970."""
 
 
-def imported(name: str, *paths: Path, **options: tzinfo) -> tuple[Wire, Report]:
-    runs, report = FORMATS[name].read(paths, **keywords(name), **options)
+def imported(name: str, *paths: Path, **options: object) -> tuple[Wire, Report]:
+    runs, report = FORMATS[name].read(paths, **{**keywords(name), **options})
     return [event for run in runs for event in run.events], report
 
 
@@ -87,6 +91,52 @@ def test_bytes_that_are_no_text_cost_no_more_than_their_line(tmp_path: Path, nam
     else:
         assert after == events
         assert report.skipped <= before.skipped + 2
+
+
+def same_ledgers(events: Wire, others: Wire) -> bool:
+    """Whether both make the same jobs of the same segments."""
+    folded, expected = ledgers_of(events), ledgers_of(others)
+    return folded.keys() == expected.keys() and all(
+        folded[job].segments == expected[job].segments for job in expected
+    )
+
+
+@every_format
+def test_a_file_that_was_cut_is_healed_by_the_whole_one(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    content = good.read_bytes()
+    whole, _ = imported(name, good)
+    for share in (1, 13, 37, 61, 83, 99):
+        good.write_bytes(content[: len(content) * share // 100])
+        part, report = imported(name, good)
+        assert part or report.unread or report.unfinished, share
+        assert same_ledgers([*part, *whole], whole), share
+
+
+@every_format
+def test_what_is_given_twice_counts_once(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    once, _ = imported(name, good, job="llm")
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    copies = [elsewhere / good.name, good.with_name(f"run-copy{good.suffix}")]
+    for copy in copies:
+        copy.write_bytes(good.read_bytes())
+    assert same_ledgers(imported(name, good, good, *copies, job="llm")[0], once)
+    if name not in (*BINARY, "torch-trace"):  # a record of which goes over several lines
+        lines = good.read_bytes().splitlines(keepends=True)
+        good.write_bytes(b"".join(each for line in lines for each in (line, line)))
+        assert same_ledgers(imported(name, good, job="llm")[0], once)
+
+
+@of_records
+def test_records_out_of_order_change_nothing(tmp_path: Path, name: str) -> None:
+    good = sample(name, tmp_path)
+    events, _ = imported(name, good)
+    lines = good.read_bytes().splitlines(keepends=True)
+    for place in {1, 2, 3, len(lines) // 2, len(lines) - 2} & {*range(1, len(lines) - 1)}:
+        swapped = [*lines[:place], lines[place + 1], lines[place], *lines[place + 2 :]]
+        good.write_bytes(b"".join(swapped))
+        assert same_ledgers(imported(name, good)[0], events), place
 
 
 @every_format

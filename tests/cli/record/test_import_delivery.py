@@ -59,6 +59,7 @@ def test_a_dry_run_leaves_such_a_run_out_too(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert f"{future}:" in printed.err
+    assert "Nothing was printed." in printed.err
 
 
 def refusing_the_first(got: Received) -> Reply:

@@ -97,6 +97,16 @@ def test_an_allocation_is_reported_once_by_the_trainer_or_for_it(
     assert (setup["producer"] == launcher) is (command == "sh")
 
 
+def test_machines_are_counted_for_a_command_that_records_nothing(tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_ID": "8041", "SLURM_GPUS_ON_NODE": "8", "SLURM_JOB_NUM_NODES": "2"}
+    with serving() as web:
+        for rank in "01":
+            env = environment(tmp_path, web.url, SLURM_PROCID=rank, **slurm)
+            run_ett(env, "run", "--", "true")
+        started = [event for event in web.events if event["type"] == "attempt_started"]
+    assert [(e.get("gpus"), e.get("hosts")) for e in started] == [(16, 2), (None, None)]
+
+
 def test_two_runs_are_two_launches_and_a_scheduler_names_its_own(tmp_path: Path) -> None:
     with serving() as web:
         for more in ({}, {}, {"SLURM_JOB_ID": "8041"}):
@@ -130,16 +140,28 @@ def test_the_launchers_of_several_nodes_are_of_one_launch(
     with serving() as web:
         env = environment(tmp_path, web.url)
         program = str(tmp_path / "torchrun")
-        done = run_ett(env, "run", "--", program, *options, "train.py")
+        done = run_ett(env, "run", "--", program, *options, __file__)
         assert done.stdout == f"launch={launch or ''}\n"
         assert {event.get("launch") for event in web.events} == {launch}
+
+
+def test_the_launchers_of_several_nodes_name_one_job(tmp_path: Path) -> None:
+    (tmp_path / "torchrun").write_text("#!/bin/sh\necho $ETT_JOB\n")
+    (tmp_path / "torchrun").chmod(0o700)
+    with serving() as web:
+        for options in (["--rdzv-id=llm", "--nnodes=2"], ["--standalone", "--rdzv-id=llm"]):
+            env = environment(tmp_path / "spool", web.url, ETT_JOB="")
+            run_ett(env, "run", "--", str(tmp_path / "torchrun"), *options, __file__)
+        first, *_, last = [event["job"] for event in web.events]
+    assert first == "llm"
+    assert str(last).startswith("test_command-")
 
 
 def test_the_launcher_of_one_node_names_a_launch_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "torchrun").write_text("#!/bin/sh\n")
     (tmp_path / "torchrun").chmod(0o700)
     with serving() as web:
-        command = [str(tmp_path / "torchrun"), "--standalone", "--rdzv-id=llm", "train.py"]
+        command = [str(tmp_path / "torchrun"), "--standalone", "--rdzv-id=llm", __file__]
         for _ in range(2):
             run_ett(environment(tmp_path, web.url), "run", "--", *command)
         assert len({event["launch"] for event in web.events} - {"llm"}) == 2
@@ -206,7 +228,7 @@ def test_sync_sends_every_dead_spool_and_counts_the_events(tmp_path: Path) -> No
         assert (summary["accepted"], summary["spools"], summary["left"]) == (count, 2, 0)
         assert {event["job"] for event in web.events} == {"a", "b"}
         again = run_ett(environment(tmp_path, web.url), "sync")
-    assert (again.returncode, again.stdout) == (0, "no events (no spools)\n")
+    assert (again.returncode, again.stdout) == (0, "no events sent (no spools)\n")
 
 
 def test_sync_leaves_the_spool_of_a_living_process_alone(tmp_path: Path) -> None:

@@ -14,12 +14,14 @@ from ett_service.client.launching.runs import (
     finished_notice,
     fresh_name,
     is_recorded_as,
+    lacks_its_script,
 )
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import environment, run_ett
 
+_TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 
 
@@ -135,8 +137,11 @@ def test_a_trainer_that_names_its_job_leaves_no_second_one(tmp_path: Path) -> No
     trainer = "import ett_service as ett; ett.init('inner'); ett.end()"
     with serving() as web:
         env = environment(tmp_path, web.url, ETT_JOB="")
-        run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
         assert {event["job"] for event in web.events} == {"inner"}
+        assert ended_jobs(web.events) == [("inner", "completed")]
+        words = f"ett: inner: {len(web.events)} events sent to {web.url}; more: ett job inner\n"
+    assert done.stderr == words
 
 
 def test_the_name_that_was_given_at_launch_wins_over_the_one_in_the_script(tmp_path: Path) -> None:
@@ -154,6 +159,38 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         done = run_ett(environment(tmp_path, web.url), "run", "--job", "j", "--", command)
         assert web.events == []
     assert done.returncode == 127
+    assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "lacks"),
+    [
+        (("python", "no.py"), True),
+        (("/x/bin/python3.11", "-u", "-W", "ignore", "no.py", "--lr", "1"), True),
+        ((*TORCHRUN, "no.py"), True),
+        (("python", __file__, "no.py"), False),
+        (("python", "-m", "package", "no.py"), False),
+        (("python", "-c", "pass", "no.py"), False),
+        ((*TORCHRUN, "--module", "package", "no.py"), False),
+        (("python", "-m", "torch.distributed.run", "no.py"), False),
+        (("python",), False),
+        (("srun", "python", "no.py"), False),
+    ],
+)
+def test_a_script_that_is_not_there_is_told_from_other_arguments(
+    command: tuple[str, ...], *, lacks: bool
+) -> None:
+    assert lacks_its_script(command) is lacks
+
+
+@pytest.mark.parametrize(("program", "code"), [(sys.executable, 2), (_TORCHRUN, 1)])
+def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path, program: str, code: int) -> None:
+    if not Path(program).exists():
+        pytest.skip("torch is not installed")
+    with serving() as web:
+        done = run_ett(environment(tmp_path, web.url), "run", "--", program, "no.py")
+        assert web.events == []
+    assert done.returncode == code
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from ett_service.client.identity import Identity
+from ett_service.client.lines import Lines
 from ett_service.client.sending.backlog import Backlog
 from ett_service.client.sending.courier import Courier
 from ett_service.client.sending.delivery import Batch, Fate, Target, Verdict, deliver, judge
@@ -121,16 +123,17 @@ def test_what_is_refused_is_kept_with_its_reason(tmp_path: Path) -> None:
         body = {"accepted": 3, "rejected": 1, "errors": [error]}
         return Reply(body=answer_body(batch_id=received.batch["batch_id"], **body))
 
-    spool = Spool(tmp_path / "p", {})
-    for line in LINES:
-        spool.write(line + b"\n")
+    spool, lines = Spool(tmp_path / "p", {}), Lines(Identity("j", "launch"), "p")
+    for step in range(4):
+        spool.write(lines.line({"type": "progress", "step": step}))
     spool.close()
     with serving(answer) as web:
         courier = Courier(Target(web.url), Backlog(tmp_path / "p", alive=False))
-        assert courier.carry_all().fate is Fate.SETTLED
+        assert courier.carry_one() is not None
 
     refused = json.loads((tmp_path / "p" / "refused.jsonl").read_text())
-    assert refused == {"reason": "conflict /events/1", "event": {"id": "1"}}
+    assert refused["reason"] == "conflict /events/1"
+    assert (refused["event"]["id"], refused["event"]["step"]) == ("p-2", 1)
     assert (courier.tally.accepted, courier.tally.rejected) == (3, 1)
 
 

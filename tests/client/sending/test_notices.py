@@ -65,9 +65,30 @@ def test_what_is_left_is_named_with_the_reason_and_the_command_that_sends_it() -
 
 
 def test_without_an_address_the_line_says_where_the_events_lie() -> None:
-    assert (
-        Closing("j", None, HERE, Tally(), 3).line()
-        == "j: 3 events in /spool/j; `ett sync` sends them"
+    line = Closing("j", None, HERE, Tally(), 3).line()
+    assert line == (
+        "j: 3 events kept, as ETT_URL is not set; to send them: ett sync /spool/j --url URL"
+    )
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_what_no_disk_took_and_no_server_is_called_lost(url: str | None) -> None:
+    target = Target(url) if url else None
+    line = Closing("j", target, HERE, Tally(), 0, "", lost=3).line()
+    assert line == "j: 3 events lost, which could not be kept in /spool/j"
+
+
+def test_what_is_lost_is_told_beside_what_is_left_and_what_was_sent() -> None:
+    left = Closing("j", Target("http://127.0.0.1:1"), HERE, Tally(), 2, "away", lost=1).line()
+    assert left == (
+        "j: 2 events not sent (away); later: ett sync /spool/j; "
+        "1 event lost, which could not be kept in /spool/j"
+    )
+    with serving(lambda _: Reply(403)) as web:
+        sent = Closing("j", Target(web.url), HERE, Tally(accepted=2), 0, lost=1).line()
+    assert sent == (
+        f"j: 2 events sent to {web.url}; 1 event lost, which could not be kept in /spool/j; "
+        "more: ett job j"
     )
 
 
@@ -76,8 +97,22 @@ def test_a_trainer_whose_server_is_away_says_so_at_its_end(tmp_path: Path) -> No
     assert done.returncode == 0
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"ett: j: {len(spooled(tmp_path))} events not sent (")
-    assert "refused" in last
+    assert "http://127.0.0.1:1 cannot be reached (Connection refused)" in last
     assert last.endswith(f"later: ett sync {job_directory(tmp_path, 'j')}")
+
+
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:1"])
+def test_a_trainer_without_a_disk_says_what_is_lost(tmp_path: Path, url: str | None) -> None:
+    (tmp_path / "file").touch()
+    done = run_trainer("ett.init()\nett.end()", environment(tmp_path / "file", url))
+    assert done.returncode == 0
+    assert "not sent" not in done.stderr
+    assert "measurement" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        f"lost, which could not be kept in {job_directory(tmp_path / 'file', 'j')}"
+    )
+    assert not last.startswith("ett: j: 0")
 
 
 def test_a_rank_that_does_not_lead_says_nothing(tmp_path: Path) -> None:
@@ -106,3 +141,22 @@ def test_a_launcher_sends_and_counts_what_a_killed_child_left(tmp_path: Path) ->
         count = len(web.events)
     assert done.returncode == 137
     assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://127.0.0.1:1", "3 events not sent (POST http://127.0.0.1:1/v1/events: [Errno 111]"),
+        ("nowhere", "3 events not sent (nowhere/v1/events is not an http or https address); later"),
+        (None, "3 events in {}; `ett sync` sends them"),
+    ],
+)
+def test_a_launcher_says_in_one_line_why_nothing_went(
+    tmp_path: Path, url: str | None, words: str
+) -> None:
+    done = run_ett(environment(tmp_path, url), "run", "--", "true")
+    assert done.returncode == 0
+    *before, last = done.stderr.splitlines()
+    assert last.startswith("ett: j: " + words.format(job_directory(tmp_path, "j")))
+    assert len(before) <= (url is not None)  # at most that events do not arrive
+    assert list(tmp_path.rglob("sent-*")) == []

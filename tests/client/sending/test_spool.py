@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from ett_service.client.identity import Identity
+from ett_service.client.lines import Lines
+from ett_service.client.sending import spool as spool_module
 from ett_service.client.sending.backlog import Backlog, Position, adopted, spools
+from ett_service.client.sending.seals import bare
 from ett_service.client.sending.spool import OWNER, Spool, default_root, job_directory
 
-LINE = b'{"type":"heartbeat"}\n'
+LINE = Lines(Identity("j", "launch"), "p").line({"type": "heartbeat"})
+EVENT = bare(LINE)
 
 
 def lines_of(directory: Path) -> list[bytes]:
@@ -32,7 +37,7 @@ def test_a_line_is_on_disk_when_write_returns_and_nobody_else_may_read_it(tmp_pa
 
 
 def test_a_long_segment_is_followed_by_another(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "p", {}, segment=50)
+    spool = Spool(tmp_path / "p", {}, segment=3 * len(LINE))
     for _ in range(9):
         spool.write(LINE)
         spool.tend(0)
@@ -45,6 +50,24 @@ def test_a_long_segment_is_followed_by_another(tmp_path: Path) -> None:
         seen += len(piece.lines)
         backlog.advance(piece.end)
     assert seen == 9
+
+
+def test_a_segment_is_on_the_disk_before_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(
+        spool_module, "_sync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
+    spool = Spool(tmp_path / "p", {}, segment=1)
+    spool.write(LINE)
+    spool.tend(0)
+    assert synced == ["000001.jsonl"]
+    spool.write(LINE)
+    spool.sync()
+    spool.sync()
+    spool.close()
+    assert synced == ["000001.jsonl", "000002.jsonl"]
 
 
 def test_a_full_disk_leaves_the_last_thousand_in_memory_and_counts_the_rest(
@@ -106,7 +129,7 @@ def test_past_the_limit_progress_is_dropped_first_and_counted(tmp_path: Path) ->
     spool.write(LINE)
 
     assert spool.dropped == {"spool_full": 1}
-    assert lines_of(tmp_path / "p") == [LINE.rstrip()]
+    assert lines_of(tmp_path / "p") == [EVENT]
     spool.tend(unsent=0)
     spool.write_droppable(LINE)
     assert len(lines_of(tmp_path / "p")) == 2
@@ -120,40 +143,44 @@ def test_far_past_the_limit_edges_go_to_memory(tmp_path: Path) -> None:
     assert list(spool.ring) == [LINE]
     spool.tend(unsent=0)
     spool.write(LINE)
-    assert lines_of(tmp_path / "p") == [LINE.rstrip()]
+    assert lines_of(tmp_path / "p") == [EVENT]
     spool.close()
 
 
-@pytest.mark.parametrize("cut", range(len(LINE)))
-def test_a_torn_last_line_loses_only_itself(tmp_path: Path, cut: int) -> None:
-    spool = Spool(tmp_path / "p", {})
-    spool.write(LINE)
-    spool.write(LINE[:cut])
-    spool.close()
-
-    piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
-    assert piece is not None
-    whole = 2 if cut == len(LINE) - 1 else 1  # the last cut takes the line's end only
-    assert list(piece.lines) == [LINE.rstrip()] * whole
-    assert piece.unreadable == (2 - whole if cut else 0)
+def test_a_torn_last_line_loses_only_itself(tmp_path: Path) -> None:
+    Spool(tmp_path / "p", {}).close()
+    for cut in range(1, len(LINE)):
+        (tmp_path / "p" / "000001.jsonl").write_bytes(LINE + LINE[:cut])
+        piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
+        assert piece is not None
+        whole = 2 if cut == len(LINE) - 1 else 1  # the last cut takes the line's end only
+        assert (piece.lines, piece.unreadable) == ((EVENT,) * whole, 2 - whole), cut
 
 
-def test_a_garbled_line_in_the_middle_loses_only_itself(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "p", {})
-    for line in (
-        LINE,
+@pytest.mark.parametrize(
+    "garbled",
+    [
         b'{"type":"heart\x00\xff\n',
         b'{"a":[]\n',
-        b'{"a":' + b"[" * 10_000 + b"\n",
-        LINE,
-    ):
+        EVENT + b"\n",  # without its seal
+        LINE.replace(b"heartbeat", b"heartbeet"),
+        b"\n",
+        bytes(2 << 20) + b"\n",  # as some file systems leave behind after a power cut
+    ],
+)
+def test_a_garbled_line_in_the_middle_loses_only_itself(tmp_path: Path, garbled: bytes) -> None:
+    spool = Spool(tmp_path / "p", {})
+    for line in (LINE, garbled, LINE):
         spool.write(line)
     spool.close()
 
-    piece = Backlog(tmp_path / "p", alive=False).next_piece(10, 1 << 20)
-    assert piece is not None
-    assert list(piece.lines) == [LINE.rstrip()] * 2
-    assert piece.unreadable == 3
+    backlog, unreadable = Backlog(tmp_path / "p", alive=False), 0
+    events: list[bytes] = []
+    while (piece := backlog.next_piece(10, 1 << 20)) is not None:
+        events += piece.lines
+        unreadable += piece.unreadable
+        backlog.advance(piece.end)
+    assert (events, unreadable) == ([EVENT] * 2, 1)
 
 
 def test_the_half_line_of_a_living_process_is_waited_for(tmp_path: Path) -> None:
@@ -167,7 +194,7 @@ def test_the_half_line_of_a_living_process_is_waited_for(tmp_path: Path) -> None
     spool.write(LINE[5:])
     rest = backlog.next_piece(10, 1 << 20)
     assert rest is not None
-    assert list(rest.lines) == [LINE.rstrip()]
+    assert list(rest.lines) == [EVENT]
     spool.close()
 
 

@@ -59,3 +59,13 @@ def test_an_hour_that_was_placed_before_is_placed_the_same() -> None:
     clock, times = LocalClock(paris), LocalTimes(Path("a.log"), paris, Report())
     expected = [clock.instant(datetime.fromisoformat(text)).at_us for text in texts]
     assert [times.at_us(text, 1) for text in texts] == expected
+
+
+@pytest.mark.parametrize("name", ["UTC", "Asia/Kolkata"])
+def test_an_instant_is_written_as_it_is_placed(name: str) -> None:
+    times = LocalTimes(Path("a.log"), zone(name), Report())
+    for text in ("08:41:04", "08:59:59", "08:00:00,250", "08:00:00.25", "09:41:04"):
+        at_us = times.at_us(f"2026-03-01 {text}", 1)
+        assert at_us is not None
+        assert times.written(f"2026-03-01 {text}", 1) == rfc3339(at_us)
+    assert times.written("2026-03-01 08:60:00", 1) is None

@@ -13,6 +13,7 @@ from ett_service.importers.logs.checked_events import NoEvent
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
+    Becomes,
     Document,
     Maker,
     Runs,
@@ -21,6 +22,7 @@ from ett_service.importers.logs.mapped_events import (
     loaded,
     own_zone,
     references,
+    references_of,
     templates,
 )
 
@@ -29,7 +31,9 @@ SPAN = {"type": "span", "phase": "evaluation", "job": "a", "at": "$time"}
 
 def made(template: dict[str, Any], form: str = "iso", **values: object) -> dict[str, Any] | None:
     times = LocalTimes(Path("a.log"), zone("UTC"), Report())
-    return Maker(TimeFormat(form), times, None).made(template, values, 1)
+    maker = Maker(TimeFormat(form), times, None)
+    absent = dict.fromkeys(references_of([template]))
+    return next(iter(maker.made(Becomes([template]), {**absent, **values}, 1)), None)
 
 
 def test_values_are_put_in_and_read_as_the_wire_has_them() -> None:
@@ -163,7 +167,7 @@ def test_progress_is_thinned_out_for_each_rank_but_for_the_last() -> None:
     runs = Runs(Path("a.log"), "log")
     for second in range(26):
         for rank in (0, 1):
-            assert runs.add(progress(second, rank=rank), second + 1) is None
+            assert runs.add([progress(second, rank=rank)], second + 1) is None
     (run,) = runs.finish()
     steps = [(event["rank"], event["step"]) for event in run.events]
     assert sorted(steps) == [(rank, step) for rank in (0, 1) for step in (0, 10, 20, 25)]
@@ -174,7 +178,7 @@ def test_too_much_is_passed_on_before_the_end_of_the_file() -> None:
     early: list[ImportedRun] = []
     for number in range(20_002):
         event = {"type": "heartbeat", "job": "ab"[number % 2 and number < 10], "host": str(number)}
-        early += filter(None, [runs.add(event, number)])
+        early += filter(None, [runs.add([event], number)])
     assert [(run.job, len(run.facts)) for run in early] == [("b", 5)]
     assert [(run.job, len(run.facts)) for run in runs.finish()] == [("a", 19_997)]
 
@@ -204,15 +208,27 @@ def test_what_was_checked_before_makes_the_events_that_it_would_make_alone(
 ) -> None:
     template = {"type": "attempt_ended", "outcome": "failed", "scheduler_state": "$state",
                 "job": "$job", "at": "$time", "launch": "$id", "exit_code": "$gpus"}  # fmt: skip
+    becomes = Becomes([template])
     times = LocalTimes(Path("a.log"), zone("UTC"), Report())
     kept = Maker(TimeFormat(), times, None)
 
     def outcome(maker: Maker, line: int, values: dict[str, object]) -> object:
         try:
-            return maker.made(template, values, line)
+            return maker.made(becomes, values, line)
         except NoEvent as error:
             return str(error)
 
     rows = [{**ROW, **other} for other in [{}, *others, *others]]
     alone = [outcome(Maker(TimeFormat(), times, None), 1, row) for row in rows]
     assert [outcome(kept, line, row) for line, row in enumerate(rows, 1)] == alone
+
+
+def test_a_length_that_is_the_same_for_all_lines_is_taken_from_the_end_of_each() -> None:
+    becomes = Becomes([{**SPAN, "duration_s": 90, "stage": "$stage"}])
+    maker = Maker(TimeFormat(), LocalTimes(Path("a.log"), zone("UTC"), Report()), None)
+    starts = [
+        event["start"]
+        for minute in (2, 3)
+        for event in maker.made(becomes, {"time": f"2026-03-01T08:0{minute}:00", "stage": "a"}, 1)
+    ]
+    assert starts == ["2026-03-01T08:00:30.000000Z", "2026-03-01T08:01:30.000000Z"]

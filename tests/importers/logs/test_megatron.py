@@ -120,7 +120,20 @@ def test_every_output_is_as_the_reference_says(outputs: Path) -> None:
         assert trained / 1e6 == pytest.approx(expected["sum_iteration_time_s"], abs=5e-4), name
         marked = {at for _, at in expected["marks"]}
         assert marked <= {sent["at"][:19].replace("T", " ") for sent in events}, name
+        loads = [
+            (microseconds_of(sent["at"]) - microseconds_of(sent["start"])) / 1000
+            for sent in events
+            if sent.get("stage") == "checkpoint_restore"
+        ]
+        # Where both marks around it are of one second, an output leaves a load no room.
+        has_room = len({at for _, at in expected["marks"][:2]}) > 1
+        told = [ms for what, ms in expected["checkpoint_times_ms"] if what == "load-checkpoint"]
+        assert loads == (told if has_room else []), name
+        saves = [sent["step"] for sent in events if sent["type"] == "checkpoint_saved"]
+        assert saves == expected["saved"] == expected["saving"], name
         (attempt,) = ledger.attempts
+        assert (attempt.cause == "oom") is expected["oom"], name
+        assert any("exception" in sent for sent in events) is bool(expected["traceback"]), name
         ended = {True: {"cancelled", "failed"}, False: {"lost"}}[expected["slurm_cancel"]]
         assert attempt.outcome in ended, name
         for killed in expected["killed_lines"]:

@@ -36,6 +36,15 @@ def test_a_step_ends_where_its_time_has_passed(tmp_path: Path) -> None:
     assert report.records == 6
 
 
+def test_lines_that_were_written_twice_are_one_life_and_one_step(tmp_path: Path) -> None:
+    lines = [*start_up(), iteration(10, 1500), iteration(20, 2000)]
+    (life,), _ = lives(tmp_path, *(each for line in lines for each in (line, line)))
+
+    assert clocks(of(life, "progress")) == ["08:00:19.000", "08:00:39.000"]
+    again, _ = lives(tmp_path, *lines, *start_up("09:00:0"))
+    assert [each.cycle for each in again] == [0, 1]
+
+
 def test_the_start_up_is_split_by_its_marks(tmp_path: Path) -> None:
     lines = [*start_up(), iteration(1, 10)]
     lines.insert(1, "time (ms) | load-checkpoint: 250.0\n")

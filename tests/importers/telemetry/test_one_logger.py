@@ -37,7 +37,7 @@ def stop(name: str, second: float) -> Record:
 
 def span(name: str, begin: float, end: float, **attributes: Any) -> Record:
     both = {**start(name, begin, **attributes), **stop(name, end), "attributes": attributes}
-    return {**both, "type": "complete"}
+    return {**both, "type": "complete", "id": f"{name}-{begin}"}
 
 
 def event(name: str, second: float, **attributes: Any) -> Record:
@@ -126,6 +126,30 @@ def test_an_error_of_the_whole_application_fails_it_and_one_that_was_caught_does
     assert ledger(written(tmp_path, *life(0, 0), *caught, *ended(0))).failures == 0
     fatal = [error("application", 199)]
     assert ledger(written(tmp_path, *life(0, 0), *fatal, *ended(0))).failures == 1
+
+
+def test_an_iteration_that_was_delivered_twice_is_one(tmp_path: Path) -> None:
+    records = [start("application", 0), start("training_loop", 10)]
+    steps = [span("training_single_iteration", 10 + n, 11 + n) for n in range(100)]
+    waits = [span("data_loading", 10 + n, 11 + n, duration_msec=100) for n in range(100)]
+    both = [each for pair in zip(waits, steps, strict=True) for each in pair]
+    once, _ = imported(written(tmp_path, *records, *both))
+    again = [each for part in range(0, 200, 50) for each in both[part : part + 50] * 2]
+
+    assert imported(written(tmp_path, *records, *again))[0] == once
+
+
+@pytest.mark.parametrize("place", [0, 1, 50, 98])
+def test_iterations_that_are_delivered_out_of_order_repeat_nothing(
+    tmp_path: Path, place: int
+) -> None:
+    records = [start("application", 0), start("training_loop", 10)]
+    steps = [span("training_single_iteration", 10 + n, 11 + n) for n in range(100)]
+    steps[place], steps[place + 1] = steps[place + 1], steps[place]
+    job = ledger(written(tmp_path, *records, *steps))
+
+    assert Category.REPEATED_TRAINING not in seconds(job)
+    assert job.attempts[0].last_step == 100
 
 
 def test_iterations_are_progress_where_no_update_is(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """An attempt's page shows its stages as bars, and the numbers of the API."""
 
-from ett_service.charts.units import duration
+from ett_service.charts.units import duration, percent
+from ett_service.pages.jobs.life import unix
 from tests.builders.servers.site import Document, Site
 
 PATH = "/jobs/live-failed/attempts/0"
@@ -17,6 +18,15 @@ def test_its_stages_are_those_of_the_api(site: Site) -> None:
     for span in timeline["spans"]:
         assert (f"- {span['stage']}" if span["stage"] else span["phase"]) in shown
     assert any(text.startswith("effective_training ") for text in titles)
+
+
+def test_it_says_by_how_much_spans_overlap(site: Site) -> None:
+    page = Document.of(site.reader().get(PATH))
+    timeline = site.api().get(f"/v1{PATH}").json()
+    spans = sum(stage["inclusive_seconds"] for stage in timeline["stages"])
+    share = percent(spans / (unix(timeline["ended_at"]) - unix(timeline["started_at"])))
+    (said,) = [each.text for each in page.all("p") if "Spans add up to" in each.text]
+    assert f"Spans add up to {share} of the attempt, the ledger to 100%." in said
 
 
 def test_its_first_sentence_says_how_it_ended_and_what_shows_it(site: Site) -> None:

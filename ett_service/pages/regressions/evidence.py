@@ -1,0 +1,107 @@
+"""What is behind a finding: where it comes from, what goes with it, which attempts show it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ett_service.charts.bridge import SHARE, Step, bridge
+from ett_service.charts.units import count, percent, points
+from ett_service.pages.ask import Answer, Question
+from ett_service.pages.links import attempt_page
+from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.window import moment
+
+_MOST_STEPS = 8
+
+
+def contributions(finding: Answer, question: Question) -> list[Panel]:
+    """Draw what each phase of a start, and each cohort, adds to the change."""
+    attribution = finding["attribution"]
+    within, mix = attribution["within_points"], attribution["mix_points"]
+    note = (
+        f"ETT% of it changed, for whatever cause, by {points(within / 100)} within cohorts "
+        f"and {points(mix / 100)} by mix."
+        if within is not None and mix is not None
+        else ""
+    )
+    is_better = finding["verdict"] == "improvement"
+    return [
+        _shares(by, attribution[f"{by}_shares"], question, note, is_better=is_better)
+        for by in ("phase", "cohort")
+        if attribution[f"{by}_shares"]
+    ]
+
+
+def _shares(
+    by: str, shares: Mapping[str, float], question: Question, note: str, *, is_better: bool
+) -> Panel:
+    ranked = sorted(shares.items(), key=lambda share: -abs(share[1]))
+    left = ranked[_MOST_STEPS:]
+    steps = [Step(name, share) for name, share in ranked[:_MOST_STEPS]]
+    if left:
+        steps.append(Step(f"{count(len(left))} others", sum(share for _, share in left)))
+    return Panel(
+        f"by-{by}",
+        f"Where it comes from, by {by}",
+        chart=bridge(
+            f"by-{by}",
+            f"The change, {by} by {by}",
+            ("before", 0.0),
+            steps,
+            ("in all", sum(shares.values())),
+            unit=replace(SHARE, more_is_better=is_better),
+        ),
+        table=table(f"{by}|#share of the change", [(name, percent(part)) for name, part in ranked]),
+        after=(note,) if note else (),
+        question=replace(question, rows=f"attribution.{by}_shares"),
+    )
+
+
+def suspects(finding: Answer) -> Panel:
+    """List what began near the onset, with how much it explains."""
+    attribution = finding["attribution"]
+    rows: list[tuple[Cell | str, ...]] = [
+        (
+            f"{suspect['dimension']} {suspect['value']}",
+            f"explains {percent(suspect['explains'])}",
+            f"{count(suspect['attempts'])} attempts",
+            moment(suspect["first_seen_at"]),
+        )
+        for suspect in attribution["suspects"]
+    ]
+    rows += [
+        (
+            f"{marker['kind']}: {marker['title']}",
+            f"score {marker['score']:.2f}",
+            "marker",
+            moment(marker["at"]),
+        )
+        for marker in attribution["markers"]
+    ]
+    return Panel(
+        "suspects",
+        "Suspects",
+        before=() if rows else ("Nothing changed near the onset that was recorded.",),
+        table=table("what|evidence|seen in|since (UTC)", rows),
+        after=("What goes with a change need not be its cause.", *_as_of(attribution)),
+    )
+
+
+def _as_of(attribution: Answer) -> tuple[str, ...]:
+    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
+
+
+def examples(finding: Answer) -> Panel | None:
+    """List attempts that show the change best."""
+    rows = [
+        (
+            Cell(
+                example["job"],
+                href=attempt_page(example["job"], example["number"], finding["project"]),
+            ),
+            str(example["number"]),
+        )
+        for example in finding["attribution"]["examples"]
+    ]
+    if not rows:
+        return None
+    return Panel("examples", "Attempts that show it", table=table("job|#attempt", rows))

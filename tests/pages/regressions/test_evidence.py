@@ -1,0 +1,36 @@
+"""Where a finding's change comes from, drawn and as a table that leaves nothing out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ett_service.pages.ask import Question
+from ett_service.pages.regressions.evidence import contributions
+
+QUESTION = Question("/v1/regressions/f", is_list=False)
+
+
+def _found(phases: Mapping[str, float], cohorts: Mapping[str, float]) -> dict[str, Any]:
+    points = {"within_points": -0.3, "mix_points": None}
+    shares = {"phase_shares": phases, "cohort_shares": cohorts}
+    return {"verdict": "regression", "attribution": shares | points}
+
+
+def test_phases_and_cohorts_are_drawn_the_largest_first() -> None:
+    found = _found({"launcher_init": 0.1, "pt2_compile": 0.9}, {"model=a": 1.0})
+    phases, cohorts = contributions(found, QUESTION)
+    assert phases.table is not None
+    assert [row[0].text for row in phases.table.rows] == ["pt2_compile", "launcher_init"]
+    assert "90.0%" in str(phases.chart)
+    assert cohorts.question is not None
+    assert cohorts.question.file == "/data/v1/regressions/f?rows=attribution.cohort_shares"
+
+
+def test_of_many_the_smallest_are_drawn_as_one() -> None:
+    (panel,) = contributions(_found({}, {f"model={n}": 1 / 10 for n in range(10)}), QUESTION)
+    assert panel.table is not None
+    assert len(panel.table.rows) == 10
+    assert "2 others" in str(panel.chart)
+
+
+def test_what_is_not_attributed_has_no_panel() -> None:
+    assert contributions(_found({}, {}), QUESTION) == []
