@@ -177,7 +177,7 @@ def trend_panel(
             (
                 (
                     Cell(moment(step["start"]), href=point.href),
-                    Cell(point.told(percent), is_faint=step["partial"]),
+                    Cell(point.in_words(percent), is_faint=step["partial"]),
                     gpu_hours(step["gpu_seconds"]),
                     count(step["jobs"]),
                     count(step["failures"]),
