@@ -24,7 +24,7 @@ class Running(NamedTuple):
     e2e_us: int
 
 
-class Waiting(NamedTuple):
+class PendingJobs(NamedTuple):
     """Jobs with facts that are not aggregated yet."""
 
     jobs: int
@@ -80,10 +80,10 @@ def running(conn: Connection) -> list[Running]:
     ]
 
 
-def waiting(conn: Connection) -> Waiting:
+def waiting(conn: Connection) -> PendingJobs:
     """Count the jobs that the worker has yet to fold, or to merge into the rollups."""
     jobs, since_us = conn.execute(_WAITING).one()
-    return Waiting(int(jobs), since_us)
+    return PendingJobs(int(jobs), since_us)
 
 
 def latest_markers(conn: Connection, now_us: int) -> dict[str, int]:

@@ -190,7 +190,7 @@ def test_what_is_not_merged_is_not_visible_and_counts_as_waiting(
         assert running.waiting(conn) == waiting
     refreshed(store, JobKey(project_id, "a"), LATER)
     with store.reading() as conn:
-        assert running.waiting(conn) == running.Waiting(0, None)
+        assert running.waiting(conn) == running.PendingJobs(0, None)
 
 
 def test_verification_counts_merged_and_unmerged_together(store: Store, project_id: int) -> None:
