@@ -241,7 +241,7 @@ def main() -> int:
     """Print what was measured; 3 if the goal is not met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=48, help="of spool, in all")
-    parser.add_argument("--slice", type=int, default=12, help="MiB that are sent at a time")
+    parser.add_argument("--slice", type=int, default=16, help="MiB that are sent at a time")
     parser.add_argument("--database", action="append", default=[], help="address of an empty one")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
