@@ -28,14 +28,14 @@ def _trained(server: Server, folder: Path, job: str, **more: str) -> tuple[list[
     done = subprocess.run(
         [sys.executable, TRAINER],
         env=environment(folder / job, server.url) | settings | more,
-        capture_output=True, text=True, timeout=240, check=False,
+        capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     advice = server.reaches(f"/v1/jobs/{job}/compile-advice", lambda advice: advice["compiles"] > 0)
     return done.stdout.splitlines(), advice
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1300)
 def test_with_the_setting_of_the_advice_the_recompiles_are_gone(
     server: Server, tmp_path: Path
 ) -> None:
