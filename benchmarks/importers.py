@@ -18,6 +18,7 @@ nothing else would reach so much of a bare pass as is said last:
 - A span of OTLP takes the way of ``POST /v1/traces``: it is found without being decoded, so that a
   bomb of attributes is refused alone, then decoded, mapped to two events and checked, in 19 us for
   the 1 us of ``json.loads``.
+- Accounting without a column ``Restarts`` is read twice: first for the jobs with several records.
 - A row of W&B is protobuf in frames with checksums, read in Python, beside ``json.loads`` in C.
 - A line of MLPerf is decoded by the same ``json.loads``, then compared with the edges of its run.
 - A line of MLflow is three words and one of a dump of Kubernetes one or two, which take 0.1 us to
