@@ -1,11 +1,29 @@
 """How fast importers read, beside a bare pass that splits the same lines.
 
 Each format has a generator of lines and a function that reads a file of them. The bare pass reads
-the file as text, and splits each line into its fields, of JSON with ``json.loads``. The second
-floor is that pass and, for each event that the lines become, what its id needs: its JSON, sorted,
-and a digest. A row of a table becomes five events, a line of a log none or one, so that the second
-is the one to compare tables and accounting by. All are run in turns, and their processor time is
-taken. Events are made, not sent.
+the file as text, and splits each line into its fields, of JSON with ``json.loads``; of a format
+that is no text, lines that say the same. The second floor is that pass and, for each event that
+the lines become, what its id needs: its JSON, sorted, and a digest. All are run in turns, their
+processor time is taken, and the best round counts. Events are made, not sent.
+
+The second line of a row says why a bare pass may be out of reach: what a line takes to split, how
+many events it becomes, and what these take to be copied once and written once. A reader that did
+nothing else would reach so much of a bare pass as is said last:
+
+- A row of a table becomes five events, a line of Megatron's progress two, a job of Slurm, one line
+  in four, seven. To copy and write an event takes 1 us, to split a row 0.2 us: a table cannot
+  reach more than 0.05 of a bare pass. Of the second floor it reaches 0.16: the rest is to place
+  three instants, to look up what was checked before, and five times a dictionary, an id in it and
+  a place in the file.
+- A span of OTLP takes the way of ``POST /v1/traces``: it is found without being decoded, so that a
+  bomb of attributes is refused alone, then decoded, mapped to two events and checked, in 19 us for
+  the 1 us of ``json.loads``.
+- Accounting without a column ``Restarts`` is read twice: first for the jobs with several records.
+- A row of W&B is protobuf in frames with checksums, read in Python, beside ``json.loads`` in C.
+- A line of MLPerf is decoded by the same ``json.loads``, then compared with the edges of its run.
+- A line of MLflow is three words and one of a dump of Kubernetes one or two, which take 0.1 us to
+  split. A pattern that finds out whether a line is right takes longer than that already; a dump's
+  JSON is decoded, and the histories of its objects are put together.
 """
 
 import argparse

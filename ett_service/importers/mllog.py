@@ -190,8 +190,11 @@ class Log:
             self._count(Count(at.at_us, samples, step, at.line))
 
     def _extend(self, key: str, at: Moment) -> None:
-        self.begins[key] = min(self.begins.get(key, at), at, key=lambda moment: moment.at_us)
-        self.ends[key] = max(self.ends.get(key, at), at, key=lambda moment: moment.at_us)
+        begin, end = self.begins.get(key), self.ends.get(key)
+        if begin is None or at.at_us < begin.at_us:
+            self.begins[key] = at
+        if end is None or at.at_us > end.at_us:
+            self.ends[key] = at
 
     def _count(self, count: Count) -> None:
         self.counts.extend(count)

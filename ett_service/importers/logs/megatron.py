@@ -49,9 +49,9 @@ def _of_file(
     began = min(fact.event["at"] for fact in facts)
     name = job or _job_name(path, began)
     own = Fact({"type": "job", "at": began, "kind": "megatron"}, facts[0].line)
-    named = [
+    named = (
         Fact({"job": name, **fact.event}, fact.line) for fact in [*([] if job else [own]), *facts]
-    ]
+    )
     yield ImportedRun(path, name, identified("megatron", named))
 
 
@@ -78,8 +78,10 @@ def _of_progress(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact
         if attempt.launch:
             common["launch"] = attempt.launch
         started = {"type": "attempt_started", "at": rfc3339(attempt.begin_us)}
-        facts = [Fact({**started, "gpus": attempt.gpus}, attempt.line), *attempt.facts]
-        yield from (Fact({**common, **fact.event}, fact.line) for fact in facts)
+        yield Fact({**common, **started, "gpus": attempt.gpus}, attempt.line)
+        for fact in attempt.facts:
+            fact.event.update(common)
+            yield fact
 
 
 def _of_output(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact]:

@@ -32,7 +32,7 @@ from ett_service.importers.logs.mapped_events import (
 
 _CSV_FILES: Final = ["*.csv", "*.csv.gz", "*.tsv"]
 _PARQUET_FILES: Final = ["*.parquet"]
-_ROWS: Final = 10_000
+_ROWS: Final = 1_000
 _MOST_KNOWN: Final = 10_000
 
 Row = tuple[int, Values]
@@ -204,7 +204,7 @@ def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
         try:
             for fields in reader:
                 if len(fields) == width:
-                    values = dict(zip(columns, pick(fields)))  # noqa: B905 -- it costs as much again
+                    values = dict(zip(columns, pick(fields)))  # noqa: B905 -- to be strict costs as much again
                     yield reader.line_num, values
                 elif not fields:
                     continue
@@ -244,7 +244,7 @@ def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row
             for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
                 rows = [_column(batch.column(name)) for name in columns]
                 for row in zip(*rows, strict=True):
-                    yield next(numbers), dict(zip(columns, row, strict=True))
+                    yield next(numbers), dict(zip(columns, row))  # noqa: B905 -- as for a row of CSV
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it is no Parquet file, or damaged: {clean(str(error))}") from None
 

@@ -15,7 +15,7 @@ from ett_service.importers.files import runs_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
-from ett_service.importers.telemetry.wandb_log import Damaged, Fields, fields, records
+from ett_service.importers.telemetry.wandb_log import Damaged, Fields, fields, records, short_pair
 from ett_service.importers.thinning import Thinner
 
 RUNS: Final = ("run-*.wandb",)
@@ -32,6 +32,7 @@ _SECONDS, _NANOSECONDS = 1, 2
 _GLOBAL_STEPS: Final = frozenset({"global_step", "train/global_step", "trainer/global_step"})
 """Keys under which trainers log the step; W&B's own counts what was logged."""
 _READ: Final = _GLOBAL_STEPS | {"_step", "_timestamp"}
+_SHORT: Final = {name.encode(): name for name in _READ}
 
 _FIRST_S: Final = 946_684_800
 _LAST_S: Final = 100_000_000_000
@@ -90,6 +91,11 @@ def _take_history(log: _RunLog, history: Fields, number: int) -> None:
     """Raises ``ValueError`` where it is not as it must be."""
     row = {}
     for item in history.get(_ITEM, ()):
+        pair = short_pair(item) if isinstance(item, bytes) else None
+        if pair is not None:
+            if (name := _SHORT.get(pair[0])) is not None:
+                row[name] = json.loads(pair[1].decode("utf-8", "replace") or "null")
+            continue
         parts = fields(item) if isinstance(item, bytes) else {}
         key = _text(parts, _KEY) or "/".join(_texts(parts, _NESTED))
         if key in _READ:

@@ -18,6 +18,10 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _MOST_BYTES: Final = 16 << 20
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT: Final = 10
+_NAMES: Final = (b"\x0a", b"\x12")  #: what a name of an item begins with
+_VALUE: Final = b"\x82\x01"  #: and its value
+_SHORTEST_ITEM: Final = 5
+_MORE: Final = 0x80  #: a byte from which on another one of the same number follows
 
 Fields = dict[int, list[int | bytes]]
 """Of a message: by number, its integers and what has a length."""
@@ -124,20 +128,23 @@ def fields(body: bytes) -> Fields:
     """
     read: Fields = {}
     place = 0
-    while place < len(body):
-        key, place = _varint(body, place)
+    size = len(body)
+    while place < size:
+        key = body[place]  # most numbers are of one byte
+        key, place = (key, place + 1) if key < _MORE else _varint(body, place)
         number, kind = key >> 3, key & 7
         if kind == _VARINT:
             value, place = _varint(body, place)
             read.setdefault(number, []).append(value)
             continue
         if kind == _BYTES:
-            length, place = _varint(body, place)
+            length = body[place] if place < size else _MORE
+            length, place = (length, place + 1) if length < _MORE else _varint(body, place)
         elif kind in (_FIXED64, _FIXED32):
             length = 8 if kind == _FIXED64 else 4
         else:
             raise Damaged("no kind of field")
-        if place + length > len(body):
+        if place + length > size:
             raise Damaged("cut")
         if kind == _BYTES:
             read.setdefault(number, []).append(body[place : place + length])
@@ -145,10 +152,25 @@ def fields(body: bytes) -> Fields:
     return read
 
 
+def short_pair(body: bytes) -> tuple[bytes, bytes] | None:
+    """Read an item of a history that is one short name, its field 1 or 2, and a short value, 16.
+
+    None where it is another one, which :func:`fields` reads.
+    """
+    if body[:1] not in _NAMES or len(body) < _SHORTEST_ITEM or body[1] >= _MORE:
+        return None
+    end = 2 + body[1]
+    begin = end + 3
+    if body[end : end + 2] != _VALUE or len(body) < begin:
+        return None
+    # A length of more than one byte is larger than what is left, less its second byte.
+    return (body[2:end], body[begin:]) if len(body) - begin == body[begin - 1] < _MORE else None
+
+
 def _varint(body: bytes, place: int) -> tuple[int, int]:
     value = 0
     for shift, byte in enumerate(body[place : place + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << 7 * shift
-        if byte < 0x80:  # noqa: PLR2004 - the top bit says that more follows
+        if byte < _MORE:
             return value, place + shift + 1
     raise Damaged("cut")

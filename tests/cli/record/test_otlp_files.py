@@ -121,3 +121,15 @@ def test_a_span_that_the_service_would_refuse_is_left_out_alone(tmp_path: Path) 
 def imported_of(folder: Path) -> Wire:
     (path := folder / "whole.json").write_bytes(json_body(JOB, SPANS))
     return imported(path)[0]
+
+
+def test_a_span_that_is_alike_but_for_a_wrong_instant_is_left_out_alone(tmp_path: Path) -> None:
+    block = "nv.dl.training.iter_block"
+    spans = numbered(*(Sent(block, at, at + 5) for at in (0, 5, 1e9, 10)))
+    bodies = [json_body(JOB, spans[:2]), json_body(JOB, spans[2:])]
+    (path := tmp_path / "traces.json").write_bytes(b"\n".join(bodies))
+    events, report = imported(path)
+
+    assert len([each for each in events if each["type"] == "span"]) == 3
+    assert report.skipped > 0
+    assert all("timestamp_out_of_range in " in why for why in report.first_skipped)

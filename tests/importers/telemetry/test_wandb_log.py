@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.importers.files import Unreadable
-from ett_service.importers.telemetry.wandb_log import Damaged, fields, records
+from ett_service.importers.telemetry.wandb_log import Damaged, fields, records, short_pair
 from tests.builders.wandb import BLOCK, field, framed
 
 
@@ -51,3 +51,15 @@ def test_any_bytes_are_fields_or_damaged(body: bytes) -> None:
         assert all(number >= 0 for number in fields(body))
     except Damaged:
         assert body
+
+
+@pytest.mark.parametrize("name", ["_step", "loss", "a" * 200])
+@pytest.mark.parametrize("value", ["7", "", "x" * 127, "x" * 128, "x" * 300])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_item_is_read_at_a_glance_as_its_fields_say(name: str, value: str, number: int) -> None:
+    item = field(number, name) + field(16, value)
+    pair = short_pair(item)
+    is_short = number < 3 and len(name) < 128 and len(value) < 128
+    assert pair == ((name.encode(), value.encode()) if is_short else None)
+    for other in (item[:-1], item + field(2, "more"), item[:1], b"", field(1, name)):
+        assert short_pair(other) is None
