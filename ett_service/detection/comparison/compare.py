@@ -92,6 +92,7 @@ class Members:
     jobs: int
     attempts: int
     gpu_hours: float
+    drawn_from: int | None = None  #: of how many jobs these are a sample; None where of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ def _start_shares(base: SetFigures, other: SetFigures) -> dict[str, float]:
 
 
 def _members(figures: SetFigures) -> Members:
-    return Members(len(figures.jobs), figures.attempts, figures.gpu_hours)
+    return Members(len(figures.jobs), figures.attempts, figures.gpu_hours, figures.drawn_from)
 
 
 def _unlike(base: SetFigures, other: SetFigures) -> tuple[Unlike, ...]:
