@@ -191,24 +191,23 @@ def values(
 
 
 def measured(
-    conn: Connection,
-    project_id: int,
-    sets: Sequence[JobSet],
-    now_us: int,
-    most_jobs: int = MOST_JOBS,
+    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int, most: int = MOST_JOBS
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Attempts with excluded time do not count. Of a set of more than *most_jobs* a sample is read.
+    Attempts with excluded time do not count. Of a set of more than *most* jobs a sample is read.
     """
     span = (min(each.begins_us for each in sets), now_us)
-    drawn = [each.draw(conn, project_id, now_us, most_jobs) for each in sets]
+    drawn = [each.draw(conn, project_id, now_us, most) for each in sets]
     where = _where_any(sets)
     only = None if None in drawn else set[str]().union(*(each.jobs for each in drawn if each))
     jobs = {
         name: job
         for name, job in observations.jobs(conn, project_id, span, DIMENSIONS, where, only)
-        if any(each.may_hold(name, job) for each in sets)
+        if any(
+            each.may_hold(name, job) and in_sample(drawn, place, name) is not None
+            for place, each in enumerate(sets)
+        )
     }
     attempts = [
         attempt
