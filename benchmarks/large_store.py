@@ -3,7 +3,7 @@
 Only what pages read is written, in the shape that folding gives: ledgers, segments, shares,
 recoveries, checkpoints, contributions and rollups, but neither events nor stages. The copies are
 of the jobs of under three hours, moved by whole days, so that every sum is that of its parts.
-A hundred thousand jobs a day take about ten times what ten thousand take, which is printed.
+A job takes 9 kB, so 90 days of ten thousand jobs a day take 8 GB, and of a hundred thousand 83 GB.
 """
 
 import argparse

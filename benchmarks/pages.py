@@ -235,7 +235,7 @@ def first_load(address: str, shown: str, cookies: Sequence[dict[str, str]] = ())
             "text => document.body?.innerText.includes(text)", arg=shown, timeout=120_000
         )
         shown_ms = float(page.evaluate("performance.now()"))
-        page.wait_for_load_state("networkidle")
+        page.wait_for_load_state("load")  # MLflow asks again and again: its network is never idle
         timing = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
         fetched = page.evaluate(
             "performance.getEntriesByType('resource').reduce((sum, each) => sum + "

@@ -60,6 +60,11 @@ class SetAnswer(Answer):
         validation_alias=AliasPath("members", "gpu_hours"),
         description="Of attempts whose accelerators are known.",
     )
+    drawn_from: int | None = Field(
+        validation_alias=AliasPath("members", "drawn_from"),
+        description="Of how many jobs a random sample was read, of which all figures are: at most "
+        "1,000 of a set are, unless it names jobs. Null where all were read.",
+    )
 
 
 class LevelAnswer(Answer):

@@ -94,6 +94,7 @@ class Members:
     jobs: int
     attempts: int
     gpu_hours: float
+    drawn_from: int | None = None  #: of how many jobs these are a sample; None where of none
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def _times(figures: SetFigures) -> dict[Category, int]:
 
 
 def _members(figures: SetFigures) -> Members:
-    return Members(len(figures.jobs), figures.attempts, figures.gpu_hours)
+    return Members(len(figures.jobs), figures.attempts, figures.gpu_hours, figures.drawn_from)
 
 
 def _unlike(base: SetFigures, other: SetFigures) -> tuple[Unlike, ...]:

@@ -16,6 +16,7 @@ from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
+from ett_service.detection.comparison.drawing import MOST_JOBS, Drawn, draw, in_sample
 from ett_service.detection.observed.completed import Completed, completed
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
@@ -57,6 +58,11 @@ class JobSet:
             for dimension, allowed in self.where.items()
             if dimension in values
         ) and (not self.jobs or any(fnmatchcase(name, pattern) for pattern in self.jobs))
+
+    def draw(self, conn: Connection, project_id: int, now_us: int, most: int) -> Drawn | None:
+        """Draw jobs from a large set; None where all are read, as those that are named are."""
+        span = (self.begins_us, self.to_us or now_us)
+        return None if self.jobs else draw(conn, project_id, self.where, span, most)
 
     @property
     def begins_us(self) -> int:
@@ -133,6 +139,7 @@ class SetFigures:
     """ETT% of each job, over its attempts in the set and the waits before each."""
     failures: int = 0
     gpu_hours: float = 0.0
+    drawn_from: int | None = None  #: of how many jobs these are a random sample; None where of none
     makeup: dict[str, dict[str, int]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(int))
     )
@@ -186,17 +193,23 @@ def values(
 
 
 def measured(
-    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int
+    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int, most: int = MOST_JOBS
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 
-    Attempts with excluded time do not count.
+    Attempts with excluded time do not count. Of a set of more than *most* jobs a sample is read.
     """
     span = (min(each.begins_us for each in sets), now_us)
+    drawn = [each.draw(conn, project_id, now_us, most) for each in sets]
+    where = _where_any(sets)
+    only = None if None in drawn else set[str]().union(*(each.jobs for each in drawn if each))
     jobs = {
         name: job
-        for name, job in observations.jobs(conn, project_id, span, where=_where_any(sets))
-        if any(each.may_hold(name, job) for each in sets)
+        for name, job in observations.jobs(conn, project_id, span, DIMENSIONS, where, only)
+        if any(
+            each.may_hold(name, job) and in_sample(drawn, place, name) is not None
+            for place, each in enumerate(sets)
+        )
     }
     attempts = [
         attempt
@@ -204,8 +217,11 @@ def measured(
         if attempt.job in jobs
     ]
     excluded = observations.exclusions(conn, project_id)
-    chosen = [_set_of(attempt, jobs[attempt.job], sets, excluded) for attempt in attempts]
-    figures = tuple(SetFigures() for _ in sets)
+    chosen = [
+        in_sample(drawn, _set_of(attempt, jobs[attempt.job], sets, excluded), attempt.job)
+        for attempt in attempts
+    ]
+    figures = tuple(SetFigures(drawn_from=each.drawn_from if each else None) for each in drawn)
     for attempt, place in zip(attempts, chosen, strict=True):
         if place is not None:
             _count(figures[place], attempt, jobs[attempt.job])

@@ -38,7 +38,7 @@ from ett_service.storage.fleet.rollups import (
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import cohort, contribution, job_ledger, project
 
-MOST_LISTED = 20_000
+MOST_LISTED = 5_000
 """How many jobs are listed to draw from."""
 
 SLICES = 400
@@ -67,7 +67,7 @@ def jobs_alive(
     sample. Of more than *most_listed* the sample may be smaller, and how many there are is as the
     rollups count them.
     """
-    counted = _count(conn, cohort_filter, window)
+    counted = count_alive(conn, cohort_filter, window)
     if counted <= max(most, most_listed):
         listed = [JobKey(*row) for row in conn.execute(_with_time(cohort_filter, window))]
         return Sample(_drawn(listed, most), len(listed))
@@ -86,7 +86,8 @@ def jobs_alive(
     return Sample(_drawn(keys, most), counted)
 
 
-def _count(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:
+def count_alive(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:
+    """Count the jobs with time in the window; one of several cohorts counts in each of them."""
     by_place = rollups.totals(conn, cohort_filter, window, measures=(), tallies=False)
     return by_place.get((None, ()), Totals.ZERO)[JOBS]
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, case, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, func, literal_column, or_, select
 
 from ett_service.core.dimensions import (
     DIMENSIONS,
@@ -146,8 +146,9 @@ def jobs(
     span: Span,
     named: Collection[str] = DIMENSIONS,
     where: Mapping[str, Collection[str]] = _ANY,
+    only: Jobs = None,
 ) -> Iterator[tuple[str, ObservedJob]]:
-    """Yield the jobs that lived in the span.
+    """Yield the jobs that lived in the span, or of *only* some.
 
     Of dimensions without a column of their own, only those that are *named* are read. Of those
     with one, *where* gives the values that are wanted; ``""`` is unknown.
@@ -161,6 +162,7 @@ def jobs(
         columns.answer if unstored else case((columns.runs > 1, columns.answer)),
     ).where(
         columns.project_id == project_id,
+        *_of_jobs(job_ledger, only),
         columns.started_us < span[1],
         columns.ended_us >= span[0],
         *(
@@ -180,6 +182,13 @@ def jobs(
             )
         dimensions = tuple([stated.get(name) or "" for name in WHOLE_JOB_DIMENSIONS])
         yield job, ObservedJob(dimensions, runs)
+
+
+def first_start(conn: Connection, project_id: int) -> int | None:
+    """Return when the first of the jobs began; None where there is none."""
+    first = select(func.min(job_ledger.c.started_us)).where(job_ledger.c.project_id == project_id)
+    started_us: int | None = conn.scalar(first)
+    return started_us
 
 
 def attempts(
@@ -362,10 +371,13 @@ def _of_jobs(table: Any, only: Jobs) -> tuple[Any, ...]:
 
 
 def _lived_in(project_id: int, span: Span, only: Jobs = None) -> tuple[Any, ...]:
+    few = _of_jobs(attempt_ledger, only)
+    # Of a few jobs SQLite would still read all that ended in the span: an expression has no index.
+    ended_us = attempt_ledger.c.ended_us + literal_column("0") if few else attempt_ledger.c.ended_us
     return (
         attempt_ledger.c.project_id == project_id,
-        *_of_jobs(attempt_ledger, only),
-        attempt_ledger.c.ended_us >= span[0],
+        *few,
+        ended_us >= span[0],
         attempt_ledger.c.started_us < span[1],
     )
 
