@@ -39,7 +39,7 @@ from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.histories import JobHistory, histories
 from ett_service.storage.fleet.sample import jobs_alive
 
-MOST_JOBS = 1_000
+MOST_JOBS = 2_500
 """How many jobs one question reads."""
 
 _MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")

@@ -10,7 +10,7 @@ from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.fleet.sample import count_alive, jobs_alive
 from ett_service.storage.regressions import observations
 
-MOST_JOBS = 1_000
+MOST_JOBS = 2_500
 """How many jobs of a set are read; of more a random sample stands for all."""
 
 
