@@ -60,8 +60,8 @@ def timelines(corpus: Path) -> Iterator[Timeline]:
                 )
 
 
-def folded_ledger(conn: Connection, timeline: Timeline) -> JobLedger:
-    """Accept a job in a project of its own, fold it and read the stored ledger."""
+def accepted(conn: Connection, timeline: Timeline) -> JobKey:
+    """Accept a job in a project of its own."""
     project_id = create_project(conn, timeline.name, timeline.as_of)
     body = json.dumps({"events": timeline.events}).encode()
     now_us = timeline.as_of
@@ -69,17 +69,23 @@ def folded_ledger(conn: Connection, timeline: Timeline) -> JobLedger:
     batch = decode(body, headers, now_us=now_us, limits=Limits(max_future_us=365 * DAY_US))
     verdicts = accept(conn, batch, project_id=project_id, now_us=now_us)
     assert verdicts.errors == (), timeline.name
-    refresh(conn, JobKey(project_id, timeline.job), now_us)
-    stored = ledgers.job_ledger(conn, project_id, timeline.job)
-    assert stored is not None
-    return replace(stored, segments=tuple(ledgers.segments(conn, project_id, timeline.job)))
+    return JobKey(project_id, timeline.job)
+
+
+def stored_ledger(store: Store, key: JobKey) -> JobLedger:
+    """Read a ledger with its segments."""
+    with store.reading() as conn:
+        stored = ledgers.job_ledger(conn, *key)
+        assert stored is not None
+        return replace(stored, segments=tuple(ledgers.segments(conn, *key)))
 
 
 def test_each_stored_ledger_is_the_expected_one(store: Store, corpus: Path) -> None:
     for timeline in sample(list(timelines(corpus)), STORED):
-        ledger = store.write(partial(folded_ledger, timeline=timeline))
+        key = store.write(partial(accepted, timeline=timeline))
+        store.write(partial(refresh, key=key, now_us=timeline.as_of))
 
-        assert plain(ledger) == timeline.expected, timeline.name
+        assert plain(stored_ledger(store, key)) == timeline.expected, timeline.name
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -167,11 +167,8 @@ def values(
         for name, job in observations.jobs(conn, project_id, span, wanted.where, wanted.where)
         if wanted.may_hold(name, job)
     }
-    attempts = [
-        attempt
-        for attempt in observations.attempts(conn, project_id, span, jobs)
-        if attempt.job in jobs
-    ]
+    in_span = observations.attempts(conn, project_id, span, jobs)
+    attempts = [attempt for attempt in in_span if attempt.job in jobs]
     excluded = observations.exclusions(conn, project_id)
     chosen = [_set_of(attempt, jobs[attempt.job], [wanted], excluded) for attempt in attempts]
     return sorted(
@@ -211,11 +208,8 @@ def measured(
             for place, each in enumerate(sets)
         )
     }
-    attempts = [
-        attempt
-        for attempt in observations.attempts(conn, project_id, span, jobs)
-        if attempt.job in jobs
-    ]
+    in_span = observations.attempts(conn, project_id, span, jobs)
+    attempts = [attempt for attempt in in_span if attempt.job in jobs]
     excluded = observations.exclusions(conn, project_id)
     chosen = [
         in_sample(drawn, _set_of(attempt, jobs[attempt.job], sets, excluded), attempt.job)
