@@ -19,6 +19,8 @@ def test_no_drawn_request_is_answered_as_nobody_described(tmp_path: Path, tally:
         # What a text means, such as a scenario or an instant that is past, is no part of a schema.
         "--exclude-checks": "positive_data_acceptance",
         "--exclude-path": "/v1/traces",  # protobuf is drawn in tests/api/test_fuzz.py
+        # They may end the key that the requests are sent with, and all that follow would be refused.
+        "--exclude-operation-id-regex": "^(revoke|rotate)_key$",
         "--generation-allow-x00": "true",
         "--max-time": str(tally.share(0.6)),
         "--seed": str(tally.seed),
