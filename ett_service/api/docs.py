@@ -72,9 +72,9 @@ def describe(app: FastAPI) -> dict[str, Any]:
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 operation["security"] = _security(path)
-                if path not in ALWAYS_IN:
-                    for status, refusal in declared(429, 503).items():
-                        operation["responses"].setdefault(str(status), refusal)
+                of_every = declared(414, 431, *(() if path in ALWAYS_IN else (429, 503)))
+                for status, refusal in of_every.items():
+                    operation["responses"].setdefault(str(status), refusal)
                 _add_examples(operation)
         app.openapi_schema = document
     return app.openapi_schema

@@ -48,6 +48,9 @@ _Name = Annotated[
 ]
 
 
+AtOrNever = Annotated[At, WithJsonSchema({"type": ["string", "null"], "format": "date-time"})]
+
+
 class KeyRequest(RequestBody):
     """The key to create."""
 
@@ -60,7 +63,9 @@ class KeyRequest(RequestBody):
         description="What the key is for; 1 to 100 printable characters, no `/`.",
     )
     scopes: list[KeyScope] = Field(min_length=1, max_length=len(keys.SCOPES))
-    expires_at: At = Field(default=None, description="From then on it is refused; null: never.")
+    expires_at: AtOrNever = Field(
+        default=None, description="From then on it is refused; null: never."
+    )
 
 
 class RotationRequest(RequestBody):
