@@ -135,6 +135,8 @@ def test_every_refusal_is_declared_as_a_problem(document: dict[str, Any]) -> Non
         }
         if name.partition(" ")[2].startswith("/v1"):
             assert {"401", "403", "422", "503"} <= refusals.keys()
+        early = [refusals.pop(status) for status in ("414", "431")]  # before the route is known
+        assert all(list(refusal["content"]) == [MEDIA_TYPE] for refusal in early)
         if name == "POST /v1/traces":
             assert all(set(each["content"]) == OTLP_MEDIA for each in refusals.values())
         elif name != "GET /readyz":
