@@ -17,8 +17,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import TextIOWrapper
+from multiprocessing import connection
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
+from threading import Lock
 from typing import NoReturn
 
 from ett_service.cli.main import main
@@ -64,6 +66,7 @@ class Running:
                 prepare,
             ),
         )
+        self._exit_code = Lock()  # of two threads that read it at once, one would read 255
         self._process.start()
         atexit.register(self._process.kill)  # or the session would wait for one that is left
 
@@ -91,7 +94,8 @@ class Running:
     @property
     def returncode(self) -> int | None:
         """Its exit code, or None while it runs; a signal that ended it is negative."""
-        return self._process.exitcode
+        with self._exit_code:
+            return self._process.exitcode
 
     def send_signal(self, number: int) -> None:
         """Send it a signal."""
@@ -110,7 +114,7 @@ class Running:
 
     def wait(self) -> int:
         """Wait for its end, and return its exit code."""
-        self._process.join(PATIENCE_S)
+        connection.wait([self._process.sentinel], PATIENCE_S)
         code = self.returncode
         assert code is not None, f"ett {' '.join(self.arguments)} does not end\n{self.err}"
         return code
