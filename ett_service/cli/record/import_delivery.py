@@ -14,8 +14,9 @@ from typing import Any
 from ett_service.cli.remote import exchange, refusal
 from ett_service.cli.verb import Failure, now_us
 from ett_service.client.sending.transport import Response
-from ett_service.importers.importer import Fact, ImportedRun
+from ett_service.importers.importer import Fact, ImportedRun, names_cluster
 from ett_service.ingest.decode import Batch, decode
+from ett_service.ingest.refusals import Code
 from ett_service.ingest.wire import Limits
 
 _BATCH = 500
@@ -23,6 +24,11 @@ _PART = 5_000  #: events are checked so many at a time, whatever the size of the
 _PATIENCE_S = 600.0
 _LONGEST_PAUSE_S = 30.0
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+_OTHER_CLUSTER = (
+    "launch {} of job {} is recorded of another cluster: tell the jobs of each apart, "
+    "by --name '{{cluster}}-{{name}}' or by ett.job"
+)
 
 _UNBOUNDED = 1 << 40
 _LIMITS = Limits(_UNBOUNDED, _UNBOUNDED, _UNBOUNDED)
@@ -56,6 +62,14 @@ class Tally:
         self.runs += 1
         self.jobs[run.job] = None
         return True
+
+    def turn_away(self, run: ImportedRun, fact: Fact) -> None:
+        """Note that the server has the run's launch of another cluster, and took nothing of it."""
+        why = _OTHER_CLUSTER.format(fact.event.get("launch", ""), run.job)
+        reason = f"{run.path}:{fact.line}: {why}"
+        if self.refused[-1:] != [reason]:  # its events lie side by side
+            self.refused.append(reason)
+            self.runs -= 1
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as JSON has them."""
@@ -126,7 +140,9 @@ class Delivery:
         for start in range(0, len(waiting), _BATCH):
             run, _ = waiting[start]
             self.begun = run if start and waiting[start - 1][0] is run else None
-            self._send([each for each in waiting[start : start + _BATCH] if self._is_whole(each)])
+            again = [(run, fact) for fact in run.facts if self.begun and names_cluster(fact.event)]
+            part = [*again, *waiting[start : start + _BATCH]]
+            self._send([each for each in part if self._is_whole(each)])
         self.begun = None
 
     def _is_whole(self, waiting: tuple[ImportedRun, Fact]) -> bool:
@@ -145,6 +161,9 @@ class Delivery:
         tally.codes.update(error["code"] for error in verdict["errors"])
         for error in verdict["errors"]:
             run, fact = waiting[error["index"]]
+            if error["code"] == Code.OTHER_CLUSTER:
+                tally.turn_away(run, fact)
+                continue
             reason = _reason(run, fact, error["code"], error["pointer"])
             tally.broken.setdefault(run.job, reason)
 

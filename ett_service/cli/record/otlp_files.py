@@ -226,9 +226,9 @@ def _is_zstd(message: _Message) -> bool:
 
 
 def _events(conversion: Conversion) -> Iterator[WireEvent]:
-    yield from conversion.events
-    for speaker in conversion.speakers:
+    for speaker in conversion.speakers:  # they say of which cluster a launch is
         yield from _of_process(conversion, speaker)
+    yield from conversion.events
 
 
 def _of_process(conversion: Conversion, speaker: Speaker) -> Iterator[WireEvent]:

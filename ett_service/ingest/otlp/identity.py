@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
 from ett_service.ingest.otlp.mapping import ATTRIBUTES, as_word
 from ett_service.ingest.otlp.spans import Attributes, Value
 
@@ -105,6 +106,8 @@ def _producer(resource: Attributes) -> str:
 def job_facts(resource: Attributes) -> Members:
     """Return what *resource* says of the job."""
     facts: Members = {member: word_of(member, resource) for member in _FACTS}
+    if (cluster := word_of("cluster_of_launch", resource)) is not None:
+        facts["attributes"] = {CLUSTER_OF_LAUNCH: cluster}
     return {member: word for member, word in facts.items() if word is not None}
 
 

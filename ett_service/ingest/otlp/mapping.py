@@ -157,6 +157,7 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "team": ("ett.team", "slurm.job.account", "k8s.namespace.name"),
     "model": ("ett.model",),
     "cluster": ("ett.cluster", "slurm.cluster.name", "k8s.cluster.name"),
+    "cluster_of_launch": ("slurm.cluster.name",),
     "hardware": ("ett.hardware", "host.gpu.model"),
     "image": ("dl.launch.container.image", "container.image.name"),
     "owner": ("nemo.user.id", "slurm.job.user"),

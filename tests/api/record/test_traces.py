@@ -381,3 +381,18 @@ def test_an_empty_export_is_well(service: Service) -> None:
     answer = service.client.post("/v1/traces", content=b"", headers=PROTOBUF)
     assert (answer.status_code, answer.content) == (200, b"")
     assert json.loads(service.client.post("/v1/traces", json={}).content) == {}
+
+
+def test_the_same_job_id_of_another_cluster_is_rejected(service: Service) -> None:
+    def resource(cluster: str) -> dict[str, otlp.Value]:
+        return {"slurm.job.id": "8041", "slurm.cluster.name": cluster}
+
+    assert _export(service, resource("alpha"), LIFE[:4]) == ExportTraceServiceResponse()
+    before = _events(service, "slurm-8041")
+    answer = _export(service, resource("beta"), LIFE[4:])
+    assert answer.partial_success.rejected_spans == 3
+    assert answer.partial_success.error_message == "other_cluster: 3"
+    assert _events(service, "slurm-8041") == before
+    named = {**resource("beta"), "ett.job": "beta-8041"}
+    assert _export(service, named, LIFE[4:]) == ExportTraceServiceResponse()
+    assert len(service.get("/v1/jobs/beta-8041")["attempts"]) == 1

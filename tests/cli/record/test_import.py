@@ -16,6 +16,7 @@ from ett_service.cli.main import main
 from tests.builders.mllog import RUN, line, run_lines, without, written
 from tests.builders.sacct import row
 from tests.builders.sacct import written as rows_written
+from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.builders.servers.web import Received, Reply, accepting, serving
 
@@ -203,3 +204,32 @@ def test_a_zone_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["import", "sacct", "gone.txt", "--timezone", "Mars/Olympus"])
     assert "no time zone is named 'Mars/Olympus'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_environment")
+def test_two_clusters_with_the_same_ids_imported_apart_are_not_one_job(
+    tmp_path: Path, served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Taken for lives of one launch they would be a job of five hours, each having trained one."""
+    for cluster, hour in (("alpha", 12), ("beta", 16)):
+        times = {"Start": f"2026-03-01T{hour}:00:00", "End": f"2026-03-01T{hour + 1}:00:00"}
+        rows_written(
+            tmp_path, row(Cluster=cluster, JobName="twice", **times), name=f"{cluster}.txt"
+        )
+    assert main(["import", "sacct", str(tmp_path / "alpha.txt"), "--timezone", "UTC"]) == 0
+    before = served.get("/v1/jobs/twice/events")["events"]
+    capsys.readouterr()
+
+    beta = str(tmp_path / "beta.txt")
+    assert main(["import", "sacct", beta, "--timezone", "UTC", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert served.get("/v1/jobs/twice/events")["events"] == before
+    why = "launch 8041 of job twice is recorded of another cluster: tell the jobs of each apart"
+    assert f"ett: {beta}:2: {why}, by --name '{{cluster}}-{{name}}'" in printed.err
+    assert "1 runs were not imported\n     Nothing was stored." in printed.err
+    summary = json.loads(printed.out)
+    assert (summary["accepted"], summary["runs"]) == (0, 0)
+    assert summary["codes"] == {"other_cluster": summary["events"]}
+
+    named = ["--name", "{cluster}-{name}"]
+    assert main(["import", "sacct", beta, "--timezone", "UTC", *named]) == 0

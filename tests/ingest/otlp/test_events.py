@@ -82,7 +82,7 @@ def test_accelerators_are_those_of_the_allocation(
 
 
 def test_facts_are_cut_to_what_a_member_can_have() -> None:
-    assert job_facts({"slurm.cluster.name": "c" * 300, "ett.team": ""}) == {"cluster": "c" * 256}
+    assert job_facts({"ett.cluster": "c" * 300, "ett.team": ""}) == {"cluster": "c" * 256}
 
 
 def test_a_word_that_cannot_be_shown_is_mended_and_loses_no_span() -> None:
