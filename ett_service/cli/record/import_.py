@@ -40,7 +40,11 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV files, by a mapping", table.read_csv, ("mapping", "zone")),
     "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
-    "k8s": Format("dumps of Kubernetes (kubectl get -o json or yaml, saved watches)", dumps.read),
+    "k8s": Format(
+        "dumps of Kubernetes (kubectl get -o json or yaml, saved watches)",
+        dumps.read,
+        ("template",),
+    ),
     "log": Format("any log, by a profile of patterns", profiled_log.read, ("profile", "zone")),
     "megatron": Format(
         "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
 from ett_service.cli.output import say
 from ett_service.cli.record.import_delivery import Delivery, Tally
-from ett_service.cli.record.import_options import slurm_name
+from ett_service.cli.record.import_options import kubernetes_name, slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
 from ett_service.importers.importer import ImportedRun
 from ett_service.importers.kubernetes.cluster import Cluster
@@ -36,6 +36,7 @@ class Watched(NamedTuple):
 
 def _kubernetes_options(parser: ArgumentParser) -> None:
     """Offer what is special about Kubernetes."""
+    kubernetes_name(parser)
     parser.add_argument(
         "--namespace", metavar="NAME", help="watch this namespace only (default: all)"
     )
@@ -70,7 +71,7 @@ def _kubernetes(args: Namespace) -> Kubernetes:
         raise Failure(
             str(error), "Run it in a pod with an account, or where kubectl works."
         ) from None
-    feed = Feed(Cluster(args.cluster))
+    feed = Feed(Cluster(args.cluster, template=args.template))
     return Kubernetes(feed, kubernetes_api.streams(api, feed, say), say=say)
 
 
