@@ -137,14 +137,24 @@ SPANS: tuple[tuple[str, Meaning], ...] = (
 BUCKETS: Mapping[str, Phase] = {"idle": Phase.STALLED, "wasted": Phase.STALLED}
 """By ``rl.bucket``: what fed no update owns its time as this phase, its usual stage being kept."""
 
+
+def _label(name: str) -> tuple[str, str]:
+    """Return how a Collector calls a label of the pod, in its newer and in its older versions."""
+    return f"k8s.pod.label.{name}", f"k8s.pod.labels.{name}"
+
+
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     # who speaks
     "job": ("ett.job",),
     "slurm_job": ("slurm.job.id",),
+    "whole": (*_label("jobset.sigs.k8s.io/jobset-name"), *_label("training.kubeflow.org/job-name")),
+    "whole_uid": _label("jobset.sigs.k8s.io/jobset-uid"),
     "kubernetes_job": ("k8s.job.name",),
+    "kubernetes_uid": ("k8s.job.uid",),
+    "pod": ("k8s.pod.uid", "k8s.pod.name"),
     "run": ("dl.job.uuid", "nemo.run.id"),
     "service": ("service.name",),
-    "launch": ("ett.launch", "slurm.job.id", "k8s.job.uid", "dl.job.uuid", "nemo.run.id"),
+    "launch": ("ett.launch", "slurm.job.id"),
     "attempt": ("ett.attempt", "slurm.restarts", "slurm.restart_count"),
     "cycle": ("ett.cycle", "nvrx.cycle.index", "slurm.torchelastic.restart_count"),
     "rank": ("ett.rank", "dl.rank"),

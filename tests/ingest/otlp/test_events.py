@@ -22,12 +22,20 @@ def _of(resource: Mapping[str, otlp.Value], spans: Sequence[Sent]) -> list[dict[
     return convert(read_protobuf(otlp.protobuf(resource, spans), 100)).events
 
 
+JOBSET_NAME = "k8s.pod.label.jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "k8s.pod.labels.jobset.sigs.k8s.io/jobset-uid"
+
+
 @pytest.mark.parametrize(
     ("resource", "job", "launch"),
     [
         ({"ett.job": "a", "slurm.job.id": "7"}, "a", "7"),
         ({"slurm.job.id": "7", "nemo.run.id": "r"}, "slurm-7", "7"),
         ({"k8s.job.name": "w", "k8s.job.uid": "u"}, "w", "u"),
+        ({"k8s.job.name": "w", "nemo.run.id": "r"}, "w", None),
+        ({"ett.job": "a", "k8s.pod.uid": "p", "nemo.run.id": "r"}, "a", None),
+        ({JOBSET_NAME: "w", "k8s.job.name": "w-0", "k8s.job.uid": "c"}, "w", None),
+        ({JOBSET_NAME: "w", JOBSET_UID: "u", "k8s.job.uid": "c"}, "w", "u"),
         ({"dl.job.uuid": "j", "nemo.run.id": "r", "service.name": "s"}, "j", "j"),
         ({"nemo.run.id": "r", "service.name": "s"}, "r", "r"),
         ({"service.name": "s"}, "s", None),
