@@ -323,7 +323,6 @@ BOMBS = {
     "groups": b"\x0a\x00" * 100_000,
     "scopes": _delimited(1, b"\x12\x00" * 100_000),
     "spans": _delimited(1, _delimited(2, b"\x12\x00" * 100_000)),
-    "attributes of a resource": _delimited(1, _delimited(1, b"\x0a\x00" * 150_000)),
 }
 
 
@@ -348,6 +347,43 @@ def test_a_span_that_is_too_large_or_garbled_is_counted_and_the_others_stand(
     answer = service.client.post("/v1/traces", content=gzip.compress(body), headers=headers)
     partial = _read(answer.content).partial_success
     assert (partial.rejected_spans, partial.error_message) == (2, "too_large: 1, wrong_type: 1")
+    service.settle()
+    assert _categories(service)["effective_training"] == 80.0
+
+
+@ON_ONE_ENGINE
+def test_a_resource_that_cannot_be_read_costs_its_own_spans_only(service: Service) -> None:
+    spans = _delimited(
+        2, _delimited(2, Sent(BLOCK, 0, 10, number=90).protobuf().SerializeToString())
+    )
+    bomb = _delimited(1, _delimited(1, b"\x0a\x00" * 150_000) + spans)
+    garbled = _delimited(1, _delimited(1, b"\x0a\xff") + spans + spans)
+    headers = {**PROTOBUF, "Content-Encoding": "gzip"}
+    body = gzip.compress(bomb + otlp.protobuf(JOB, LIFE) + garbled)
+    answer = service.client.post("/v1/traces", content=body, headers=headers)
+    partial = _read(answer.content).partial_success
+    assert (answer.status_code, partial.rejected_spans) == (200, 3)
+    assert partial.error_message == "wrong_type: 2, too_large: 1"
+    service.settle()
+    assert _categories(service)["effective_training"] == 80.0
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize(
+    "attribute", ['{"key": 5}', '{"key": "k", "value": "v"}', '"k"', "long", "deep"]
+)
+def test_an_odd_resource_in_json_costs_its_own_spans_only(service: Service, attribute: str) -> None:
+    long = json.dumps({"key": "k", "value": {"stringValue": "v" * 300_000}})
+    deep = '{"key": "k", "value": ' + '{"arrayValue": ' * 9000 + "{}" + "}" * 9001
+    odd = otlp.json_body({}, [Sent(BLOCK, 0, 10, number=90)]).decode()
+    sent = {"long": long, "deep": deep}.get(attribute, attribute)
+    odd = odd.replace('{"attributes": []}', f'{{"attributes": [{sent}]}}', 1)
+    groups = odd.removesuffix("]}") + ", " + otlp.json_body(JOB, LIFE).decode().split("[", 1)[1]
+    headers = {**JSON, "Content-Encoding": "gzip"}
+    answer = service.client.post(
+        "/v1/traces", content=gzip.compress(groups.encode()), headers=headers
+    )
+    assert (answer.status_code, answer.json()["partialSuccess"]["rejectedSpans"]) == (200, "1")
     service.settle()
     assert _categories(service)["effective_training"] == 80.0
 
