@@ -85,7 +85,9 @@ class _Check:
         return refused
 
     def _said(self, event: WireEvent) -> tuple[object, ...] | None:
-        """Return what an event shares with others; None where its instants are to be looked at."""
+        """Return what an event shares with others; None where it is to be looked at by itself."""
+        if "attributes" in event:
+            return None
         for name in ("at", "start"):
             if not _FIRST <= event.get(name, _FIRST) <= self._latest:
                 return None

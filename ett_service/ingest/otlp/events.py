@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import count
 
 from ett_service.core.intervals import rfc3339
-from ett_service.core.words import SLURM_OUTCOMES, Outcome
+from ett_service.core.words import SLURM_OUTCOMES, Outcome, Phase
 from ett_service.ingest.otlp.identity import (
     Members,
     attempt_facts,
@@ -106,7 +106,7 @@ def _meaning(span: Span) -> Meaning:
         # The wire refuses a phase that does not exist.
         return Meaning(phase, own, owns=own is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
     bucket = BUCKETS.get(str(value_of("bucket", attributes)))
-    if bucket is not None:
+    if bucket is not None and named.phase in (Phase.TRAIN_LOOP, bucket):
         return Meaning(bucket, named.stage or as_word(span.name), owns=True)
     return named
 
@@ -195,8 +195,8 @@ def process_facts(speaker: Speaker, first: str, first_begun: str | None) -> Iter
     are of what is said and of whom, so that it is stored once however often it is said.
     """
     job = {name: speaker.members[name] for name in ("job", "launch") if name in speaker.members}
-    if facts := job_facts(speaker.resource):
-        yield {"type": "job", "id": f"otel:{digest(job, facts)}", "at": first, **job, **facts}
+    facts = job_facts(speaker.resource)
+    yield {"type": "job", "id": f"otel:{digest(job, facts)}", "at": first, **job, **facts}
     names = ("job", "launch", "attempt", "cycle")
     attempt = {name: speaker.members[name] for name in names if name in speaker.members}
     facts = attempt_facts(speaker.resource)

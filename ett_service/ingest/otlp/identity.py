@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
-from ett_service.ingest.otlp.mapping import ATTRIBUTES, as_word
+from ett_service.ingest.otlp.mapping import ATTRIBUTES, VERSION, VERSION_ATTRIBUTE, as_word
 from ett_service.ingest.otlp.spans import Attributes, Value
 
 Members: TypeAlias = dict[str, Any]
@@ -123,10 +123,11 @@ def _producer(resource: Attributes) -> str:
 
 
 def job_facts(resource: Attributes) -> Members:
-    """Return what *resource* says of the job."""
+    """Return what *resource* says of the job, and by which version of the mapping."""
     facts: Members = {member: word_of(member, resource) for member in _FACTS}
+    facts["attributes"] = {VERSION_ATTRIBUTE: VERSION}
     if (cluster := word_of("cluster_of_launch", resource)) is not None:
-        facts["attributes"] = {CLUSTER_OF_LAUNCH: cluster}
+        facts["attributes"][CLUSTER_OF_LAUNCH] = cluster
     return {member: word for member, word in facts.items() if word is not None}
 
 

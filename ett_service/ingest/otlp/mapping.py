@@ -4,7 +4,8 @@ NVIDIA's libraries write most of their names with and without a leading ``nv.``;
 which stands here without it. Of the rows that match a span's name the one without ``*`` applies,
 else the first. A span that matches none is a stage of the training loop, named as the span is.
 
-Change ``VERSION`` with any row whose meaning changes: events that are stored keep theirs.
+Change ``VERSION`` with any row whose meaning changes: events that are stored keep theirs, and what
+a process says of its job has the version among its attributes.
 """
 
 import re
@@ -16,7 +17,8 @@ from functools import lru_cache
 
 from ett_service.core.words import Outcome, Phase
 
-VERSION = 1
+VERSION = 2
+VERSION_ATTRIBUTE = "ett.otlp.mapping"
 
 PREFIX = "nv."
 """What a name may begin with, or not."""
@@ -134,8 +136,11 @@ SPANS: tuple[tuple[str, Meaning], ...] = (
 )
 """By the name of the span. ``*`` stands for any characters, as a stage for the name's last part."""
 
-BUCKETS: Mapping[str, Phase] = {"idle": Phase.STALLED, "wasted": Phase.STALLED}
-"""By ``rl.bucket``: what fed no update owns its time as this phase, its usual stage being kept."""
+BUCKETS: Mapping[str, Phase] = dict.fromkeys(("idle", "overhead", "wasted"), Phase.STALLED)
+"""By ``rl.bucket``: what of the loop fed no update owns its time as this phase, in its usual stage.
+
+Spans that are another phase by their name, such as evaluation, keep it.
+"""
 
 
 def _label(name: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from ett_service.ingest.otlp.mapping import VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
 from tests.builders import otlp
 from tests.builders.databases.engines import ON_ONE_ENGINE
@@ -54,6 +55,11 @@ def _events(service: Service, job: str = "llm-70b") -> list[dict[str, Any]]:
     return listed
 
 
+def _told(service: Service, job: str = "llm-70b") -> list[dict[str, Any]]:
+    """The events, without what the process says of its job."""
+    return [event for event in _events(service, job) if event["type"] != "job"]
+
+
 def _categories(service: Service, job: str = "llm-70b") -> dict[str, float]:
     categories = service.get(f"/v1/jobs/{job}")["categories"]
     return {name: seconds for name, seconds in categories.items() if seconds}
@@ -94,16 +100,16 @@ def test_json_says_the_same_as_protobuf(service: Service) -> None:
     assert answer.headers["content-type"] == "application/json"
     service.settle()
     _export(service, {**JOB, "ett.job": "in-protobuf"}, LIFE)
-    assert _events(service, "in-json") == _events(service, "in-protobuf")
+    assert _told(service, "in-json") == _told(service, "in-protobuf")
 
 
 def test_a_span_that_was_open_is_continued_by_its_end(service: Service) -> None:
     _export(service, JOB, [Sent(STARTUP, 0, None)])
-    kinds = [event["type"] for event in _events(service)]
+    kinds = [event["type"] for event in _told(service)]
     assert sorted(kinds) == ["attempt_started", "phase_started"]
     _export(service, JOB, [Sent(STARTUP, 0, 60)])
     _export(service, JOB, [Sent(STARTUP, 0, 60), Sent(BLOCK, 70, 100, number=2)])
-    kinds = [event["type"] for event in _events(service)]
+    kinds = [event["type"] for event in _told(service)]
     assert kinds.pop(kinds.index("attempt_started"))
     assert kinds == ["phase_started", "phase_ended", "span"]
     job = service.get("/v1/jobs/llm-70b")
@@ -115,13 +121,13 @@ def test_a_begin_that_comes_after_its_span_is_left_out(service: Service) -> None
     _export(service, JOB, [Sent(BLOCK, 0, 60)])
     _export(service, JOB, [Sent(BLOCK, 0, None)])
     _export(service, JOB, [Sent(BLOCK, 70, None, number=2), Sent(BLOCK, 70, 100, number=2)])
-    assert [event["type"] for event in _events(service)] == ["span", "span"]
+    assert [event["type"] for event in _told(service)] == ["span", "span"]
 
 
 def test_a_span_that_a_shutdown_truncated_has_not_ended(service: Service) -> None:
     cut = {"nemo.span.truncated": True, "nv.dl.training.step": 30}
     _export(service, JOB, [Sent(BLOCK, 60, 90, cut)])
-    assert [event["type"] for event in _events(service)] == ["phase_started", "heartbeat"]
+    assert [event["type"] for event in _told(service)] == ["phase_started", "heartbeat"]
 
 
 def test_lives_of_a_rank_are_cycles_though_nobody_counts_them(service: Service) -> None:
@@ -153,6 +159,31 @@ def test_overlapping_spans_add_up_to_the_wall_time_and_no_more(service: Service)
     assert sum(each["exclusive_seconds"] for each in stages.values()) == 100.0
 
 
+def test_effective_is_what_fed_an_update(service: Service) -> None:
+    spans = numbered(
+        Sent("rl.startup", -50, 0),
+        Sent("rl.setup.load", -40, -20, {"rl.bucket": "overhead"}),
+        Sent("rl.grpo.step", 0, 200, {"rl.step": 1}),
+        Sent("rl.grpo.generation", 0, 60, {"rl.bucket": "productive"}),
+        Sent("rl.grpo.reward_calculation", 60, 70, {"rl.bucket": "productive"}),
+        Sent("rl.grpo.logging", 70, 90, {"rl.bucket": "overhead"}),
+        Sent("discard_stale", 90, 95, {"rl.bucket": "wasted"}),
+        Sent("rl.grpo.wait", 95, 100, {"rl.bucket": "idle"}),
+        Sent("rl.grpo.policy_training", 100, 150, {"rl.bucket": "productive"}),
+        Sent("rl.grpo.checkpointing", 150, 170, {"rl.step": 1, "rl.bucket": "overhead"}),
+        Sent("rl.grpo.evaluate", 170, 200, {"rl.bucket": "overhead"}),
+    )
+    _export(service, JOB, spans)
+    assert _categories(service) == {
+        "launcher_init": 50.0,
+        "effective_training": 120.0,
+        "stalled": 30.0,
+        "checkpoint_blocking": 20.0,
+        "evaluation": 30.0,
+    }
+    assert _stages(service)["logging"]["phase"] == "stalled"
+
+
 def test_unknown_spans_become_stages_and_are_counted(service: Service) -> None:
     _export(service, JOB, numbered(*LIFE, Sent("my.loss\n", 70, 71), Sent("", 71, 72)))
     stages = _stages(service)
@@ -181,6 +212,8 @@ def test_what_a_process_says_of_itself_is_stored_once(service: Service) -> None:
     kinds = [event["type"] for event in _events(service)]
     # The other attempt_started is the begin of the process.
     assert (kinds.count("job"), kinds.count("attempt_started")) == (1, 2)
+    (facts,) = (event for event in _events(service) if event["type"] == "job")
+    assert facts["attributes"]["ett.otlp.mapping"] == VERSION
     job = service.get("/v1/jobs/llm-70b")
     assert (job["cluster"], job["owner"]) == ("oslo", "ada")
     (attempt,) = job["attempts"]
@@ -268,7 +301,7 @@ def test_deep_json_loses_nothing_of_the_rest(service: Service) -> None:
     assert (answer.status_code, answer.json()) == (200, {})
     service.settle()
     assert _categories(service)["effective_training"] == 80.0
-    assert _events(service)[0]["at"] == "2026-03-01T12:01:40.000000Z"
+    assert _told(service)[0]["at"] == "2026-03-01T12:01:40.000000Z"
 
 
 @ON_ONE_ENGINE
