@@ -91,7 +91,9 @@ def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> No
 
 
 #: Attributes by which a span says what it is, rather than its name.
-_MEANING_ATTRIBUTES = frozenset((*ATTRIBUTES["phase"], *ATTRIBUTES["bucket"]))
+_MEANING_ATTRIBUTES = frozenset(
+    name for member in ("phase", "stage", "bucket") for name in ATTRIBUTES[member]
+)
 
 
 def _meaning(span: Span) -> Meaning:
@@ -100,11 +102,12 @@ def _meaning(span: Span) -> Meaning:
     attributes = span.attributes
     if _MEANING_ATTRIBUTES.isdisjoint(attributes):
         return named
+    stage = word_of("stage", attributes)
     if (phase := value_of("phase", attributes)) is not None:
-        stage = word_of("stage", attributes)
-        own = None if stage is None else as_word(stage)
         # The wire refuses a phase that does not exist.
-        return Meaning(phase, own, owns=own is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
+        return Meaning(phase, stage, owns=stage is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
+    if stage is not None:
+        return Meaning(named.phase or Phase.TRAIN_LOOP, stage, facts=named.facts or (Fact.STEP,))
     bucket = BUCKETS.get(str(value_of("bucket", attributes)))
     if bucket is not None and named.phase in (Phase.TRAIN_LOOP, bucket):
         return Meaning(bucket, named.stage or as_word(span.name), owns=True)

@@ -181,3 +181,14 @@ def test_waste_fed_no_update_and_owns_its_time() -> None:
     owning, part = _converted(Sent("rl.grpo.generation", 0, 9, {"rl.bucket": "wasted"}))
     assert (owning["phase"], "stage" in owning) == ("stalled", False)
     assert (part["phase"], part["stage"]) == ("stalled", "rollout")
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"), [("shuffle", "train_loop"), ("dl.training.evaluate", "evaluation")]
+)
+def test_a_stage_without_a_phase_is_a_part_of_the_one_that_the_name_says(
+    name: str, phase: str
+) -> None:
+    (part, step) = _converted(Sent(name, 0, 9, {"ett.stage": "mine", "ett.step": 3}))
+    assert (part["type"], part["phase"], part["stage"]) == ("span", phase, "mine")
+    assert (step["type"], step["step"]) == ("progress", 3)
