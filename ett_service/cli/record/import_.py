@@ -17,7 +17,7 @@ from rich.text import Text
 from ett_service.cli.arguments import server
 from ett_service.cli.output import say, write_json, write_line
 from ett_service.cli.record import otlp_files
-from ett_service.cli.record.import_delivery import Delivery, Tally
+from ett_service.cli.record.import_delivery import Delivery, Tally, told_twice
 from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked, keywords_of
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
@@ -155,6 +155,8 @@ def _send(args: Namespace, runs: Iterator[ImportedRun], tally: Tally) -> None:
             if tally.take(run):
                 delivery.take(run)
         delivery.finish()
+        if args.format == "sacct" and (twice := told_twice(args, tally.launches)):
+            say(twice)
     except Failure:
         if (begun := delivery.begun) is not None:
             say(f"{begun.path}: of job {begun.job} a part is stored; import it again for the rest")

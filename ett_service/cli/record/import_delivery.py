@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from ett_service.cli.remote import exchange, refusal
+from ett_service.cli.remote import ask, exchange, refusal
 from ett_service.cli.verb import Failure, now_us
 from ett_service.client.sending.transport import Response
 from ett_service.importers.importer import Fact, ImportedRun, names_cluster
@@ -23,6 +23,9 @@ _BATCH = 500
 _PART = 5_000  #: events are checked so many at a time, whatever the size of their run
 _PATIENCE_S = 600.0
 _LONGEST_PAUSE_S = 30.0
+_MOST_LAUNCHES = 10_000
+_MOST_NAMES = 1000
+_BY_ID = "slurm-{}"
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 _OTHER_CLUSTER = (
@@ -48,6 +51,7 @@ class Tally:
     codes: Counter[str] = field(default_factory=Counter)  #: why events were rejected
     refused: list[str] = field(default_factory=list)  #: ``path:line: why``, runs not sent
     broken: dict[str, str] = field(default_factory=dict)  #: job: why a part of it is missing
+    launches: dict[str, str] = field(default_factory=dict)  #: the job of each, of the latest
 
     def take(self, run: ImportedRun) -> bool:
         """Count a run; False where the service would refuse a part of it, so that none is sent."""
@@ -61,6 +65,10 @@ class Tally:
             return False
         self.runs += 1
         self.jobs[run.job] = None
+        if run.facts and (launch := run.facts[0].event.get("launch")):
+            self.launches[launch] = run.job
+            if len(self.launches) > _MOST_LAUNCHES:
+                del self.launches[next(iter(self.launches))]
         return True
 
     def turn_away(self, run: ImportedRun, fact: Fact) -> None:
@@ -166,6 +174,27 @@ class Delivery:
                 continue
             reason = _reason(run, fact, error["code"], error["pointer"])
             tally.broken.setdefault(run.job, reason)
+
+
+def told_twice(args: Namespace, launches: Mapping[str, str]) -> str:
+    """Return what to do about a Slurm job that its trainer told under another name than *launches*.
+
+    Trainers without a name of their own go by ``slurm-`` and the id. Empty where no such job is
+    known, or where the key may not read.
+    """
+    try:
+        answer = ask(args, "/v1/jobs", {"q": _BY_ID.format(""), "limit": _MOST_NAMES})
+        names = {each["job"] for each in answer["jobs"]}
+    except (Failure, TypeError, KeyError):
+        return ""
+    for launch, job in launches.items():
+        name = _BY_ID.format(launch)
+        if name in names and name != job:
+            return (
+                f"{name}, as its trainer calls it, and {job} are one job told twice: give trainers "
+                "ETT_JOB=$SLURM_JOB_NAME, or name jobs here by --name 'slurm-{id}'"
+            )
+    return ""
 
 
 def post(args: Namespace, body: Mapping[str, Any]) -> Response:

@@ -17,7 +17,7 @@ from tests.builders.mllog import RUN, line, run_lines, without, written
 from tests.builders.sacct import row
 from tests.builders.sacct import written as rows_written
 from tests.builders.servers.ett import Server
-from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
 
 
@@ -231,5 +231,10 @@ def test_two_clusters_with_the_same_ids_imported_apart_are_not_one_job(
     assert (summary["accepted"], summary["runs"]) == (0, 0)
     assert summary["codes"] == {"other_cluster": summary["events"]}
 
+    started = {"type": "attempt_started", "launch": "8041", "at": "2026-03-01T12:00:00Z"}
+    served.send([{**started, "job": "slurm-8041"}])
+    wait_for(lambda: served.knows("slurm-8041"))
     named = ["--name", "{cluster}-{name}"]
     assert main(["import", "sacct", beta, "--timezone", "UTC", *named]) == 0
+    why = "slurm-8041, as its trainer calls it, and beta-twice are one job told twice"
+    assert why in capsys.readouterr().err
