@@ -35,7 +35,14 @@ def test_a_dry_run_prints_the_events_and_needs_no_server(
     events = [json.loads(text) for text in printed.out.splitlines()]
     assert [event["type"] for event in events][:2] == ["job", "attempt_started"]
     assert len({event["id"] for event in events}) == len(events)
-    assert printed.err == ""
+    assert printed.err == (
+        "1 files, 14 records read, 0 lines skipped, 1 jobs: "
+        f"{len(events)} events, printed, 0 refused\n"
+    )
+    assert main(["import", "mlperf", str(log), "--dry-run", "--json"]) == 0
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert json.loads(again.err)["records"] == 14
 
 
 def test_events_are_sent_as_history_with_the_key_in_the_header(
@@ -51,7 +58,11 @@ def test_events_are_sent_as_history_with_the_key_in_the_header(
     assert got.headers["authorization"] == "Bearer ett_secret"
     assert got.batch["history"] is True
     assert printed.out == "llama2-2xBOX-20250421T185730.000Z\n"
-    assert f"1 files, 1 jobs: {len(got.batch['events'])} events accepted" in printed.err
+    count = len(got.batch["events"])
+    said = (
+        f"14 records read, 0 lines skipped, 1 jobs: {count} events, {count} accepted, 0 duplicates"
+    )
+    assert f"1 files, {said}, 0 refused" in printed.err
 
 
 def test_many_events_go_in_several_batches(tmp_path: Path) -> None:
@@ -177,6 +188,30 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart() 
     assert b"7 records" in shown
     assert importing.returncode == 0
     assert len([json.loads(text) for text in printed.splitlines()]) > 5
+
+
+def test_a_bar_shows_how_much_of_a_file_has_been_read(tmp_path: Path) -> None:
+    (path := tmp_path / "a.txt").write_bytes(b"x" * 100_000)
+    (other := tmp_path / "b.txt").write_bytes(b"x" * 100_000)
+    terminal, stderr = pty.openpty()
+    command = (
+        "import sys, pathlib; from ett_service.cli.progress import reading\n"
+        "paths = [pathlib.Path(each) for each in sys.argv[1:]]\n"
+        "with reading(paths, lambda: '7 records'), paths[1].open('rb', 0) as file:\n"
+        "    file.read(50_000); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", command, str(path), str(other)],
+        stdin=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(stderr)
+        shown = read_until(terminal, b"150.0/200.0 kB")
+        process.communicate(timeout=120)
+    os.close(terminal)
+    assert b"150.0/200.0 kB" in shown
+    assert b"7 records" in shown
 
 
 def read_until(terminal: int, expected: bytes, seconds: float = PATIENCE_S) -> bytes:
