@@ -132,36 +132,36 @@ def test_the_views_have_it(service: Service) -> None:
 CATEGORY = Addition(
     "category",
     goal=6,
-    test="tests/api/fleet/test_data_wait.py",
+    test="tests/api/fleet/test_warm_up.py",
     files={
-        f"{VERSIONS}/20991231_data_wait.py": _MIGRATION.replace("{revision}", "20991231_data_wait")
+        f"{VERSIONS}/20991231_warm_up.py": _MIGRATION.replace("{revision}", "20991231_warm_up")
         + """\
     INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     for table in ("contribution", "rollup_hourly", "rollup_daily"):
-        for name in ("data_wait_us", "data_wait_weighted_us"):
+        for name in ("warm_up_us", "warm_up_weighted_us"):
             op.add_column(
                 table, sa.Column(name, INT64, nullable=False, server_default="0")
             )
 """,
-        "tests/api/fleet/test_data_wait.py": _TEST
+        "tests/api/fleet/test_warm_up.py": _TEST
         + """\
 def test_its_time_is_told_apart(service: Service) -> None:
-    ingest(service, phase="data_wait")
+    ingest(service, phase="warm_up")
     total = service.get("/v1/fleet/summary", **DAY)["total"]
-    assert total["categories"]["data_wait"] == total["e2e_seconds"] == 3600
+    assert total["categories"]["warm_up"] == total["e2e_seconds"] == 3600
 """,
     },
     insertions={
         "ett_service/core/words.py": (
-            ("    DATA_WAIT = auto()\n", "    SHUTDOWN = auto()\n\n\nSTATIONS"),
-            ("Phase.DATA_WAIT, ", "Phase.STALLED)"),
-            ("    DATA_WAIT = auto()\n", "    RESTART_WAIT = auto()"),
-            ("        Category.DATA_WAIT,\n", "        Category.REPEATED_TRAINING,\n"),
+            ("    WARM_UP = auto()\n", "    SHUTDOWN = auto()\n\n\nSTATIONS"),
+            ("Phase.WARM_UP, ", "Phase.STALLED)"),
+            ("    WARM_UP = auto()\n", "    RESTART_WAIT = auto()"),
+            ("        Category.WARM_UP,\n", "        Category.REPEATED_TRAINING,\n"),
         ),
         "ett_service/charts/palette.py": (
-            ('    Category.DATA_WAIT: "#5c7a29",\n', "    Category.RESTART_WAIT:"),
+            ('    Category.WARM_UP: "#5c7a29",\n', "    Category.RESTART_WAIT:"),
         ),
-        "ett_service/client/lines.py": (('    "data_wait",\n', '    "shutdown",\n'),),
+        "ett_service/client/lines.py": (('    "warm_up",\n', '    "shutdown",\n'),),
     },
 )
 

@@ -22,6 +22,7 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import (
     AttemptLedger,
+    DataWait,
     Exclusion,
     JobLedger,
     RunLedger,
@@ -116,8 +117,10 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     yield InstantAmounts(attempt.started_at, attempt.number, (("attempts", 1),))
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
-    if attempt.speed.is_measured:
+    if any(attempt.speed):
         yield _speed(attempt)
+    if attempt.data_wait is not None:
+        yield _data_wait(attempt, attempt.data_wait)
     yield from _phases(attempt)
 
 
@@ -169,11 +172,29 @@ def _failure(attempt: AttemptLedger) -> InstantAmounts:
 
 
 def _speed(attempt: AttemptLedger) -> InstantAmounts:
-    at_reference_us, slowed_us, _ = attempt.speed
-    sums = (("effective_at_reference_us", at_reference_us), ("slowed_us", slowed_us))
+    at_reference_us, slowed_us, unmeasured_us = attempt.speed
+    sums = (
+        ("effective_at_reference_us", at_reference_us),
+        ("slowed_us", slowed_us),
+        ("speed_unmeasured_us", unmeasured_us),
+    )
     weighted = (
         ("effective_at_reference_weighted_us", at_reference_us),
         ("slowed_weighted_us", slowed_us),
+        ("speed_unmeasured_weighted_us", unmeasured_us),
+    )
+    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
+
+
+def _data_wait(attempt: AttemptLedger, waited: DataWait) -> InstantAmounts:
+    sums = (
+        ("data_wait_us", waited.us),
+        ("data_wait_loop_us", waited.loop_us),
+        ("data_wait_attempts", 1),
+    )
+    weighted = (
+        ("data_wait_weighted_us", waited.us),
+        ("data_wait_loop_weighted_us", waited.loop_us),
     )
     return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
 

@@ -113,6 +113,7 @@ def test_speed_is_booked_where_its_attempt_ended() -> None:
         assert dict(amount.sums) == {
             "effective_at_reference_us": 300 * SECOND,
             "slowed_us": 50 * SECOND,
+            "speed_unmeasured_us": 0,
         }
     counted_us = {"effective_speed_seconds:at_reference": 300 * SECOND,
                   "effective_speed_seconds:slowed": 50 * SECOND}  # fmt: skip
