@@ -211,7 +211,9 @@ def speeds(gathered: FleetAnswers) -> Panel:
         table=table(
             f"effective training|#hours times accelerators|#share|#{gathered.view.earlier}", rows
         ),
-        after=("Of the attempts that ended in the window or run at its end. ETT% counts all three.",),
+        after=(
+            "Of the attempts that ended in the window or run at its end. ETT% counts all three.",
+        ),
         question=gathered.question,
         is_table_open=True,
     )

@@ -250,7 +250,8 @@ def runs(job: Answer, question: Question) -> Panel | None:
         "runs",
         "Runs",
         table=table(
-            "run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures|#idle before", rows
+            "run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures|#idle before",
+            rows,
         ),
         after=(f"Between runs: {duration(job['between_runs_seconds'])}, in no E2E.",),
         question=replace(question, rows="runs"),

@@ -98,7 +98,11 @@ def speed_panel(job: Answer, question: Question) -> Panel | None:
         table=table(
             "effective training|#length|#share",
             (
-                (name, duration(seconds), percent(None if seconds is None else share(seconds, whole)))
+                (
+                    name,
+                    duration(seconds),
+                    percent(None if seconds is None else share(seconds, whole)),
+                )
                 for name, seconds in parts.items()
             ),
         ),

@@ -108,8 +108,51 @@ def test_the_fleet_weighs_what_was_slowed_by_accelerators(service: Service) -> N
     assert total["slowed_ratio"] == 120 * 24 / (120 * 24 + 1200 * 32)
 
 
+def test_half_the_time_at_reference_speed_is_52_5_percent_of_the_fleet(service: Service) -> None:
+    """20 windows that take a minute at their best take 21 of 40 minutes."""
+    trained = _trained([1] * 19 + [2])
+    over = wire_event("attempt_ended", 40, outcome="completed")
+    service.ingest([*trained[:-1], wire_event("phase_started", 31, phase="shutdown"), over])
+    total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
+
+    assert total["e2e_seconds"] == 2400.0
+    assert total["ett_ratio"] == total["ett_ratio_wall"] == 0.525
+    assert total["effective_at_reference_seconds"] / total["e2e_seconds"] == 0.5
+    assert total["slowed_seconds"] == 60.0
+    assert total["speed_unmeasured_seconds"] == 0.0
+
+
 def test_a_fleet_that_measures_no_steps_has_no_slowed_ratio(service: Service) -> None:
     service.ingest(_trained([1, 2]))
     total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
 
     assert (total["slowed_ratio"], total["slowed_ratio_wall"]) == (None, None)
+    assert total["speed_unmeasured_seconds"] == 180.0
+    assert total["speed_unmeasured_weighted_seconds"] == 180.0 * 8
+
+
+def test_the_fleet_weighs_waits_for_data_by_accelerators(service: Service) -> None:
+    for name, gpus, waited in (("small", 8, 18.0), ("large", 24, 90.0), ("silent", 24, None)):
+        events = _trained([1, 2], gpus)
+        if waited is not None:
+            events.append(wire_event("progress", 13, attributes={"data_wait_seconds": waited}))
+        service.ingest([event | {"job": name} for event in events])
+    window = {"from": at(-60), "to": at(300)}
+    total = service.get("/v1/fleet/summary", **window)["total"]
+    [point] = service.get("/v1/fleet/series", **window, step="1d")["points"]
+
+    for answer in (total, point):
+        assert (answer["data_wait_seconds"], answer["data_wait_loop_seconds"]) == (108.0, 360.0)
+        assert answer["data_wait_weighted_seconds"] == 18.0 * 8 + 90.0 * 24
+        assert answer["data_wait_loop_weighted_seconds"] == 180.0 * 32
+        assert answer["data_wait_ratio"] == 2304 / 5760
+        assert answer["data_wait_ratio_wall"] == 108 / 360
+        assert answer["data_wait_attempts"] == 2
+
+
+def test_a_fleet_in_which_nothing_reports_waits_for_data_has_no_share(service: Service) -> None:
+    service.ingest(_trained([1, 2]))
+    total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
+
+    assert (total["data_wait_attempts"], total["data_wait_seconds"]) == (0, 0.0)
+    assert (total["data_wait_ratio"], total["data_wait_ratio_wall"]) == (None, None)
