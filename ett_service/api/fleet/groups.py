@@ -289,7 +289,9 @@ class GroupAnswer(ComputedAnswer):
     data_wait_weighted_seconds: WeightedSeconds
     data_wait_loop_seconds: Seconds = Field(description="The time of these loops.")
     data_wait_loop_weighted_seconds: WeightedSeconds
-    data_wait_attempts: int = Field(description="How many attempts report it.")
+    data_wait_attempts: int = Field(
+        description="How many attempts report it, those of unknown accelerators among them."
+    )
     data_wait_ratio: float | None = Field(
         description="Waits for data over the time of these loops, weighted by accelerators. Null "
         "where nothing reports them."

@@ -22,7 +22,6 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import (
     AttemptLedger,
-    DataWait,
     Exclusion,
     JobLedger,
     RunLedger,
@@ -43,6 +42,8 @@ from ett_service.core.words import (
 
 S = TypeVar("S", Segment, OwnedWait)
 
+_SPEEDS = ("effective_at_reference", "slowed", "speed_unmeasured")
+_DATA_WAITS = ("data_wait", "data_wait_loop")
 _CHECKPOINT_STOP = Category.CHECKPOINT_BLOCKING.value
 
 
@@ -118,9 +119,9 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
     if any(attempt.speed):
-        yield _speed(attempt)
+        yield _measured(attempt, _SPEEDS, attempt.speed)
     if attempt.data_wait is not None:
-        yield _data_wait(attempt, attempt.data_wait)
+        yield _measured(attempt, _DATA_WAITS, attempt.data_wait, ("data_wait_attempts", 1))
     yield from _phases(attempt)
 
 
@@ -171,32 +172,13 @@ def _failure(attempt: AttemptLedger) -> InstantAmounts:
     return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted, tally)
 
 
-def _speed(attempt: AttemptLedger) -> InstantAmounts:
-    at_reference_us, slowed_us, unmeasured_us = attempt.speed
-    sums = (
-        ("effective_at_reference_us", at_reference_us),
-        ("slowed_us", slowed_us),
-        ("speed_unmeasured_us", unmeasured_us),
-    )
-    weighted = (
-        ("effective_at_reference_weighted_us", at_reference_us),
-        ("slowed_weighted_us", slowed_us),
-        ("speed_unmeasured_weighted_us", unmeasured_us),
-    )
-    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
-
-
-def _data_wait(attempt: AttemptLedger, waited: DataWait) -> InstantAmounts:
-    sums = (
-        ("data_wait_us", waited.us),
-        ("data_wait_loop_us", waited.loop_us),
-        ("data_wait_attempts", 1),
-    )
-    weighted = (
-        ("data_wait_weighted_us", waited.us),
-        ("data_wait_loop_weighted_us", waited.loop_us),
-    )
-    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
+def _measured(
+    attempt: AttemptLedger, names: Sequence[str], us: Sequence[int], *counts: tuple[str, int]
+) -> InstantAmounts:
+    """Return durations of the attempt, also times accelerators, and counts of it, at its end."""
+    sums = [(f"{name}_us", each) for name, each in zip(names, us, strict=True)]
+    weighted = [(f"{name}_weighted_us", each) for name, each in zip(names, us, strict=True)]
+    return InstantAmounts(attempt.ended_at, attempt.number, (*sums, *counts), tuple(weighted))
 
 
 def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:

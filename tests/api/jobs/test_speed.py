@@ -1,28 +1,13 @@
 """Effective training by its speed, and waits for data, in answers about jobs, on both engines."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from tests.builders.jobs import at, wire_event
+from tests.builders.jobs import at, steps_taking, wire_event
 from tests.builders.servers.application import Service
 
 JOB = "/v1/jobs/llm-70b"
 
 
-def _trained(minutes: Sequence[int], gpus: int = 8) -> list[dict[str, Any]]:
-    """A job of a loop in which each 60 steps take so many minutes, and 10 minutes before it."""
-    now, events = 10, [wire_event("attempt_started", 0, gpus=gpus)]
-    events.append(wire_event("phase_started", 10, phase="train_loop"))
-    events.append(wire_event("progress", 10, step=0))
-    for place, length in enumerate(minutes):
-        now += length
-        events.append(wire_event("progress", now, step=60 * (place + 1)))
-    events.append(wire_event("phase_ended", now, phase="train_loop"))
-    return [*events, wire_event("attempt_ended", now, outcome="completed")]
-
-
 def test_slow_steps_stand_beside_effective_training(service: Service) -> None:
-    service.ingest(_trained([1] * 18 + [2, 2]))
+    service.ingest(steps_taking([1] * 18 + [2, 2]))
     job = service.get(JOB)
 
     assert (job["e2e_seconds"], job["ett_ratio"]) == (1920.0, 22 / 32)
@@ -39,7 +24,7 @@ def test_slow_steps_stand_beside_effective_training(service: Service) -> None:
 
 
 def test_a_job_of_too_few_windows_has_no_speed(service: Service) -> None:
-    service.ingest(_trained([1, 2]))
+    service.ingest(steps_taking([1, 2]))
     job = service.get(JOB)
 
     assert job["runs"][0]["speed_references"] == []
@@ -55,7 +40,7 @@ def test_what_senders_report_of_themselves_stands_with_the_attempt(service: Serv
     hooks = {"data": "ok", "compile": "missing"}
     service.ingest(
         [
-            *_trained([1, 2, 3]),
+            *steps_taking([1, 2, 3]),
             wire_event("heartbeat", 13, rank=1, attributes={"telemetry_seconds": 1.5}),
             wire_event("progress", 14, step=170, attributes=totals),
             wire_event("heartbeat", 14, attributes={"hooks": hooks}),
@@ -73,7 +58,7 @@ def test_what_senders_report_of_themselves_stands_with_the_attempt(service: Serv
 
 
 def test_what_nobody_reports_is_null_and_not_zero(service: Service) -> None:
-    service.ingest(_trained([1, 2]))
+    service.ingest(steps_taking([1, 2]))
     job = service.get(JOB)
 
     assert job["data_wait"] is None
@@ -88,7 +73,7 @@ def test_what_nobody_reports_is_null_and_not_zero(service: Service) -> None:
 
 def test_jobs_are_listed_and_sorted_by_what_was_slowed(service: Service) -> None:
     for name, minutes in (("fast", [1] * 9), ("slow", [1] * 18 + [2, 2]), ("short", [1])):
-        service.ingest([event | {"job": name} for event in _trained(minutes)])
+        service.ingest([event | {"job": name} for event in steps_taking(minutes)])
     jobs = service.get("/v1/jobs", sort="-slowed_seconds")["jobs"]
 
     assert [
@@ -98,7 +83,7 @@ def test_jobs_are_listed_and_sorted_by_what_was_slowed(service: Service) -> None
 
 def test_the_fleet_weighs_what_was_slowed_by_accelerators(service: Service) -> None:
     for name, gpus, minutes in (("small", 8, [1] * 20), ("large", 24, [1] * 18 + [2, 2])):
-        service.ingest([event | {"job": name} for event in _trained(minutes, gpus)])
+        service.ingest([event | {"job": name} for event in steps_taking(minutes, gpus)])
     total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
 
     assert total["effective_at_reference_seconds"] == 2400.0
@@ -110,7 +95,7 @@ def test_the_fleet_weighs_what_was_slowed_by_accelerators(service: Service) -> N
 
 def test_half_the_time_at_reference_speed_is_52_5_percent_of_the_fleet(service: Service) -> None:
     """20 windows that take a minute at their best take 21 of 40 minutes."""
-    trained = _trained([1] * 19 + [2])
+    trained = steps_taking([1] * 19 + [2])
     over = wire_event("attempt_ended", 40, outcome="completed")
     service.ingest([*trained[:-1], wire_event("phase_started", 31, phase="shutdown"), over])
     total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
@@ -123,7 +108,7 @@ def test_half_the_time_at_reference_speed_is_52_5_percent_of_the_fleet(service: 
 
 
 def test_a_fleet_that_measures_no_steps_has_no_slowed_ratio(service: Service) -> None:
-    service.ingest(_trained([1, 2]))
+    service.ingest(steps_taking([1, 2]))
     total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
 
     assert (total["slowed_ratio"], total["slowed_ratio_wall"]) == (None, None)
@@ -133,9 +118,9 @@ def test_a_fleet_that_measures_no_steps_has_no_slowed_ratio(service: Service) ->
 
 def test_the_fleet_weighs_waits_for_data_by_accelerators(service: Service) -> None:
     for name, gpus, waited in (("small", 8, 18.0), ("large", 24, 90.0), ("silent", 24, None)):
-        events = _trained([1, 2], gpus)
+        events = steps_taking([1, 2], gpus)
         if waited is not None:
-            events.append(wire_event("progress", 13, attributes={"data_wait_seconds": waited}))
+            events.append(wire_event("heartbeat", 13, attributes={"data_wait_seconds": waited}))
         service.ingest([event | {"job": name} for event in events])
     window = {"from": at(-60), "to": at(300)}
     total = service.get("/v1/fleet/summary", **window)["total"]
@@ -151,7 +136,7 @@ def test_the_fleet_weighs_waits_for_data_by_accelerators(service: Service) -> No
 
 
 def test_a_fleet_in_which_nothing_reports_waits_for_data_has_no_share(service: Service) -> None:
-    service.ingest(_trained([1, 2]))
+    service.ingest(steps_taking([1, 2]))
     total = service.get(f"/v1/fleet/summary?from={at(-60)}&to={at(300)}")["total"]
 
     assert (total["data_wait_attempts"], total["data_wait_seconds"]) == (0, 0.0)

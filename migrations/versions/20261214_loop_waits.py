@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = "20261214_data_waits"
+revision = "20261214_loop_waits"
 down_revision = "20261213_unbound_events"
 branch_labels = None
 depends_on = None
