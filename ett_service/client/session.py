@@ -117,7 +117,7 @@ class Session:
         self.is_first_life = True
 
     def close(self) -> None:
-        """Send what is left for two seconds at most; the rest stays in the spool.
+        """Send what is left for a second and a half at most; the rest stays in the spool.
 
         The process that speaks for its attempt writes to standard error what went where.
         """
