@@ -2,7 +2,7 @@
 
 The one list: tables, views, filters, frames, dashboards, answers and the detector's observations
 derive from it. A new dimension is a member of ``Facts``, ``Cohort`` and ``Dimension`` here, one of
-the wire and of the client, and a column.
+the wire and of the client, and a column of ``cohort`` and ``job_ledger``.
 """
 
 from collections.abc import Mapping
