@@ -279,8 +279,8 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
     if job["effective_at_reference_seconds"] is not None:
         _write_section(_SPEED, [job])
     if job["data_wait"] is not None:
-        reporting = sum(each["data_wait"] is not None for each in job["attempts"])
-        _write_section(_DATA_WAIT, [{**job["data_wait"], "attempts": reporting}])
+        attempts = sum(each["data_wait"] is not None for each in job["attempts"])
+        _write_section(_DATA_WAIT, [{**job["data_wait"], "attempts": attempts}])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
     reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]
