@@ -220,7 +220,7 @@ def speeds(gathered: FleetAnswers) -> Panel:
 
 
 def _trained(total: Answer) -> float:
-    return sum(total[f"{part}_weighted_seconds"] for _, part in _SPEEDS)
+    return sum((total[f"{part}_weighted_seconds"] for _, part in _SPEEDS), start=0.0)
 
 
 def _data_wait(total: Answer) -> str:
