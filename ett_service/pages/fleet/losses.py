@@ -220,7 +220,8 @@ def speeds(gathered: FleetAnswers) -> Panel:
 
 
 def _trained(total: Answer) -> float:
-    return sum((total[f"{part}_weighted_seconds"] for _, part in _SPEEDS), start=0.0)
+    trained: float = sum(total[f"{part}_weighted_seconds"] for _, part in _SPEEDS)
+    return trained
 
 
 def _data_wait(total: Answer) -> str:
