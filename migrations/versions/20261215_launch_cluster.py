@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "20261215_launch_cluster"
-down_revision = "20261213_unbound_events"
+down_revision = "20261214_loop_waits"
 branch_labels = None
 depends_on = None
 
