@@ -115,6 +115,11 @@ class LoopState:
         self.first_compile_at: int | None = None  #: end of the first compile in the loop
         self.last_compile_at: int | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a loop was opened or a step reported: then it is known which thread trains."""
+        return self.stepped or self.entered_at is not None or self.left_at is not None
+
     def compiled(self, ended_at: int) -> None:
         """Remember a compile that ended."""
         self.last_compile_at = ended_at
@@ -134,10 +139,10 @@ class Cost:
 
     def __init__(self) -> None:
         self.ns = 0
-        self.thread = 0  #: of the trainer; 0 while nobody trains here
+        self.thread = 0  #: the one that trains; 0 while nobody trains here
 
     def count_here(self) -> None:
-        """Count what this thread does from now on."""
+        """Take this thread for the one that trains, and count what it does from now on."""
         self.thread = get_ident()
 
     @property
