@@ -17,6 +17,9 @@ from ett_service.client.sending.spool import default_root
 from ett_service.client.sending.tallies import LAUNCHER, job_of
 from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
 
+SETTLED_SECONDS = 2.0
+"""A command that has run for so long is there."""
+
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -66,7 +69,8 @@ def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int)
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:
     """Run the command until it ends, signals passed on; return its code, negative for a signal.
 
-    *started* is called once it runs. Raises ``OSError`` where it cannot be started.
+    *started* is called once it has run for two seconds. Raises ``OSError`` where it cannot be
+    started.
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
@@ -81,7 +85,10 @@ def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[
         child = subprocess.Popen(command, env=env)  # noqa: S603 -- it is the user's command
         children.append(child)
         _pass_on(early, children)
-        started()
+        try:
+            return child.wait(SETTLED_SECONDS)
+        except subprocess.TimeoutExpired:
+            started()
         return child.wait()
 
 

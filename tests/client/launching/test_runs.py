@@ -14,13 +14,14 @@ from ett_service.client.launching.runs import (
     finished_notice,
     fresh_name,
     is_recorded_as,
-    lacks_its_script,
+    lacks_its_program,
 )
 from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
 from tests.builders.trainers import environment, run_ett
 
+HERE = Path(__file__).parent
 _TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 
@@ -169,29 +170,77 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         (("/x/bin/python3.11", "-u", "-W", "ignore", "no.py", "--lr", "1"), True),
         ((*TORCHRUN, "no.py"), True),
         (("python", __file__, "no.py"), False),
-        (("python", "-m", "package", "no.py"), False),
         (("python", "-c", "pass", "no.py"), False),
-        ((*TORCHRUN, "--module", "package", "no.py"), False),
-        (("python", "-m", "torch.distributed.run", "no.py"), False),
+        ((*TORCHRUN, "--no-python", "no.py"), False),
+        (("python", "-m", "torch.distributed.run", "--nnodes", "1", "no.py"), True),
         (("python",), False),
-        (("srun", "python", "no.py"), False),
+        (("env", "A=1", "python3", "no.py"), True),
+        (("env", "--chdir=/", "python3", "no.py"), False),
+        (("nohup", "nice", "-n", "5", "python3", "no.py"), True),
+        (("srun", "-n", "2", "python", "no.py"), True),
+        (("srun", "--container-image=x", "python", "no.py"), False),
+        (("docker", "run", "image", "python", "no.py"), False),
+        (("accelerate", "launch", "--num_processes", "2", "no.py"), True),
+        ((sys.executable, "-m", "json.tool", "no.py"), False),
+        ((sys.executable, "-W", "ignore", "-m", "json.no_such_tool"), True),
+        (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "test_runs"), False),
+        (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "no_such_module"), True),
+        (("srun", sys.executable, "-m", "no_such_module"), False),
     ],
 )
-def test_a_script_that_is_not_there_is_told_from_other_arguments(
+def test_a_program_that_is_not_there_is_told_from_other_arguments(
     command: tuple[str, ...], *, lacks: bool
 ) -> None:
-    assert lacks_its_script(command) is lacks
+    assert lacks_its_program(command, os.environ) is lacks
 
 
-@pytest.mark.parametrize(("program", "code"), [(sys.executable, 2), (_TORCHRUN, 1)])
-def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path, program: str, code: int) -> None:
-    if not Path(program).exists():
-        pytest.skip("torch is not installed")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ((sys.executable, "no.py"), 2),
+        ((sys.executable, "-m", "no_such_module"), 1),
+        (("env", sys.executable, "no.py"), 2),
+        (("env", "no-such-command"), 127),
+        (("bash", "no.sh"), 127),
+        (("sh", "-c", "no-such-command --lr 1"), 127),
+        (("sh", "-c", "/"), 126),
+        ((_TORCHRUN, "no.py"), 1),
+        ((_TORCHRUN, "-m", "no_such_module"), 1),
+    ],
+)
+@pytest.mark.parametrize("job", ["", "named"])
+def test_a_program_that_is_not_there_leaves_no_job(
+    tmp_path: Path, command: tuple[str, ...], code: int, job: str
+) -> None:
+    if command[0] == _TORCHRUN and (job or not Path(_TORCHRUN).exists()):
+        pytest.skip("once is enough, where torch is installed")
     with serving() as web:
-        done = run_ett(environment(tmp_path, web.url), "run", "--", program, "no.py")
+        done = run_ett(environment(tmp_path, web.url, ETT_JOB=job), "run", "--", *command)
         assert web.events == []
     assert done.returncode == code
     assert list(tmp_path.rglob("*.jsonl")) == []
+
+
+@pytest.mark.parametrize(
+    "code", ["raise ValueError", "import no_such_module", "import sys; sys.exit(2)"]
+)
+def test_a_program_that_fails_at_once_is_recorded(tmp_path: Path, code: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(code)
+    with serving() as web:
+        env = environment(tmp_path / "spool", web.url, ETT_JOB="j")
+        done = run_ett(env, "run", "--", sys.executable, str(script))
+        assert [e["outcome"] for e in web.events if e["type"] == "attempt_ended"] == ["failed"]
+    assert done.returncode in (1, 2)
+
+
+def test_a_shell_that_ends_so_after_its_trainer_began_is_recorded(tmp_path: Path) -> None:
+    trainer = f"{sys.executable} -c 'import ett_service as ett; ett.init(); ett.end()'"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="j")
+        run_ett(env, "run", "--", "sh", "-c", f"{trainer}; no-such-command")
+        ended = [e for e in web.events if e["type"] == "attempt_ended"]
+    assert ("failed", 127) in [(event["outcome"], event.get("exit_code")) for event in ended]
 
 
 def _knowing(**job: object) -> Reply:
