@@ -20,7 +20,7 @@ from ett_service.client.sending.delivery import (
     Target,
     Verdict,
 )
-from ett_service.client.sending.notices import Closing, notice
+from ett_service.client.sending.notices import Closing, goes_on, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.sending.seals import bare
 from ett_service.client.starting.begun import begins_first
@@ -61,11 +61,13 @@ class Sender:
         self._adopt_at = 0.0
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
+        self.carried_over = Tally()  #: of what dead processes left
         self._reported: Counter[str] = Counter()  #: of what the spool has dropped
         self._is_waiting = False  #: what is left is not sent at once
         self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
+        self._has_begun = False  #: the server has something of this process
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
 
     def start(self) -> None:
@@ -187,6 +189,7 @@ class Sender:
             if verdict is None:
                 break
             self._heed(verdict, self._unsent_bytes())
+            self._note_begin(verdict)
             pause = self._pace.not_before - time.monotonic()
             if 0.0 < pause <= PAUSE_SECONDS:
                 time.sleep(pause)
@@ -241,6 +244,18 @@ class Sender:
                 f"{verdict.refused[0][1]}; they are kept in {self._recorder.spool.directory}"
             )
 
+    def _note_begin(self, verdict: Verdict) -> None:
+        """Say once a launch and machine that it goes on with a job that was finished."""
+        identity, directory = self._recorder.identity, self._recorder.spool.directory.parent
+        if verdict.fate is not Fate.SETTLED or self._has_begun or not identity.leads:
+            return
+        self._has_begun = True
+        # Whoever comes later, as its launcher, finds finished what a short trainer has begun.
+        if begins_first(directory, f"launch-{identity.launch}-{identity.attempt}") and (
+            identity.job in verdict.finished
+        ):
+            notice(goes_on(identity.job, verdict.finished[identity.job]))
+
     def _notify(self, verdict: Verdict) -> None:
         """Say once a launch and machine that events do not arrive."""
         identity, directory = self._recorder.identity, self._recorder.spool.directory.parent
@@ -280,6 +295,8 @@ class Sender:
         until = time.monotonic() + TICK_SECONDS
         while time.monotonic() < until and not self._wake.is_set():
             verdict = courier.carry_one()
+            tally, courier.tally = courier.tally, Tally()
+            self.carried_over += tally
             if verdict is None:
                 return True
             self._heed(verdict, 0)

@@ -32,7 +32,6 @@ from ett_service.client.launching.launcher import (
 )
 from ett_service.client.launching.runs import (
     ends_the_job,
-    finished_notice,
     fresh_name,
     is_recorded_as,
     lacks_its_program,
@@ -147,7 +146,7 @@ def _begin(launch: Launch, identity: Identity) -> Recorder:
 
 @guarded(otherwise=None)
 def _before(launch: Launch) -> None:
-    """Name the job for the child, whatever that would call it, and look whether it was finished."""
+    """Name the job for the child, whatever that would call it."""
     env, command = launch.env, launch.command
     name = job_name(env)
     if name is None:
@@ -160,10 +159,6 @@ def _before(launch: Launch) -> None:
         return
     env[NAMED] = name
     launch.identity = identity
-    if launch.target is not None and ends_the_job(identity, env, command):
-        words = finished_notice(identity.job, launch.target)
-        if words is not None:
-            notice(words)
 
 
 @guarded(otherwise=None)
@@ -207,7 +202,7 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
         recorder.write({"type": "job_ended", "cycle": None, **ending})
     sender = launch.session.sender
     launch.session.close()
-    launch.sent = sender.closing().tally
+    launch.sent = sender.closing().tally + sender.carried_over
     _ship_after(launch, recorder.identity, as_json=as_json)
 
 

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, job_name
-from ett_service.client.sending.delivery import Target
-from ett_service.client.sending.notices import job_answer
 from ett_service.client.sending.spool import job_directory
 from ett_service.client.starting.torchrun import (
     is_torchrun,
@@ -20,7 +17,6 @@ from ett_service.client.starting.torchrun import (
     rendezvous_id,
 )
 
-_ASK_SECONDS = 1.0
 _LONGEST_SCRIPT = 60
 _PYTHON = re.compile(r"python[\d.]*")
 _MODULE = ("-m", "--module")
@@ -172,17 +168,3 @@ def ends_the_job(identity: Identity, env: Mapping[str, str], command: Sequence[s
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
-
-
-@guarded(otherwise=None)
-def finished_notice(job: str, target: Target) -> str | None:
-    """Return a line on what a launch does to a job that is finished.
-
-    None where the job is not, or where that cannot be asked within a second.
-    """
-    _, answer = job_answer(job, target, _ASK_SECONDS)
-    if answer.get("state") != "finished":
-        return None
-    if answer.get("outcome") == "completed":
-        return f"job {job} was finished: this launch begins another run of it"
-    return f"job {job} was finished, but not completed: the time since then is restart wait"
