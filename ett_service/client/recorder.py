@@ -16,6 +16,8 @@ from ett_service.client.sending.spool import Spool
 STEP_EVERY_NS = 10_000_000_000
 """Steps are counted in memory and written this often."""
 
+_EDGES = frozenset({"phase_started", "phase_ended", "span"})
+
 HEARTBEAT_EVERY_NS = 30_000_000_000
 
 Step = tuple[int, int | None, int | None, int | None, float | None]
@@ -236,7 +238,9 @@ class Recorder:
         begun = self.cost.begin()
         try:
             self.write_steps()
-            self.spool.write(self.lines.line(fitted(members), mono))
+            is_edge = members["type"] in _EDGES
+            keep = self.spool.write if is_edge else self.spool.write_fact
+            keep(self.lines.line(fitted(members), mono))
         finally:
             self.cost.end(begun)
 

@@ -23,6 +23,7 @@ from ett_service.client.sending.delivery import (
 from ett_service.client.sending.notices import Closing, goes_on, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.sending.seals import bare
+from ett_service.client.sending.sweeping import KEPT_SECONDS, sweep
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
@@ -30,6 +31,7 @@ _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
 _END_SECONDS = 0.5
+_SWEEP_SECONDS = 3600.0
 _REMEDIES = {
     Fate.FORBIDDEN: "; set ETT_API_KEY to a key with the scope `write`: ett keys create",
     Fate.ASTRAY: "; check ETT_URL",
@@ -59,6 +61,8 @@ class Sender:
         self._held_until = 0.0
         self._stopping = False
         self._adopt_at = 0.0
+        self._sweep_at = 0.0
+        self._given_up: Counter[str] = Counter()  #: by reason, to be told with the next batch
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
         self.carried_over = Tally()  #: of what dead processes left
@@ -163,6 +167,7 @@ class Sender:
             for chore in self._chores:
                 self._chore(partial(chore, self._recorder))
             self._chore(self._send)
+            self._chore(self._sweep)
             self._is_waiting = self._target is None or self._pace.not_before > time.monotonic()
             if last:
                 self._chore(self._tend)
@@ -227,8 +232,9 @@ class Sender:
     def _take_drops(self) -> dict[str, int]:
         """Take what was dropped since the last time, by reason."""
         dropped = Counter(self._recorder.spool.dropped)
-        taken = dict(dropped - self._reported)
+        taken = dict(dropped - self._reported + self._given_up)
         self._reported = dropped
+        self._given_up.clear()
         errors = sum(guard.errors.values())
         guard.errors.clear()
         return taken | ({"client_error": errors} if errors else {})
@@ -269,6 +275,19 @@ class Sender:
             remedy = _REMEDIES.get(verdict.fate, " and sent when it answers; is ETT_URL right?")
             notice(f"{verdict.reason}; training goes on, events are kept {where}{remedy}")
 
+    def _sweep(self) -> None:
+        """Give up what has waited for too long, here and of dead processes; look once an hour."""
+        if self._target is None or time.monotonic() < self._sweep_at:
+            return
+        self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+        spool, now_s = self._recorder.spool, time.time()
+        given_up = sweep(spool.directory.parents[1], now_s)
+        with suppress(OSError):
+            given_up["spool_old"] += self._backlog.expire(now_s - KEPT_SECONDS)
+        for reason, count in (+given_up).items():
+            self._given_up[reason] += count
+            guard.warn_once(f"{count} events that nobody has sent were given up", about=reason)
+
     def _adopt_one(self, target: Target) -> None:
         """Send of the spool of a dead process of the same job; without any, look again later.
 
@@ -307,7 +326,11 @@ class Sender:
 
     def _tend(self) -> None:
         """Mind the spool; what the server does not take at once is to survive the machine."""
-        self._recorder.spool.tend(self._unsent_bytes())
+        spool, excess = self._recorder.spool, self._unsent_bytes() - self._recorder.spool.limit
+        if excess > 0:
+            with suppress(OSError):
+                spool.give_up(self._backlog.thin(excess), "spool_full")
+        spool.tend(self._unsent_bytes())
         if self._is_waiting:
             with suppress(OSError):
                 self._recorder.spool.sync()
