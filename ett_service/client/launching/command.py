@@ -48,6 +48,7 @@ from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import say_allocation
+from ett_service.client.starting.slurm import submission
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
@@ -107,13 +108,13 @@ def run(args: argparse.Namespace) -> int:
     if records:
         _before(launch)
     try:
-        code = run_child(command, env, partial(_begun, launch) if records else _ignored)
+        ended = run_child(command, env, partial(_begun, launch) if records else _ignored)
     except OSError as error:
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if records:
-        ending = as_evidence(ending_of(code, command), launch.memory.since())
+        ending = as_evidence(ending_of(ended, command, env), launch.memory.since())
         _after(launch, ending, as_json=args.json)
-    return 128 - code if code < 0 else code
+    return 128 - ended.code if ended.code < 0 else ended.code
 
 
 @dataclass
@@ -148,6 +149,8 @@ def _begin(launch: Launch, identity: Identity) -> Recorder:
 def _before(launch: Launch) -> None:
     """Name the job for the child, whatever that would call it."""
     env, command = launch.env, launch.command
+    if env.get("SLURM_PROCID", "0") == "0":
+        env |= submission(env)  # one of all tasks asks
     name = job_name(env)
     if name is None:
         if env.get("ETT_JOB"):
