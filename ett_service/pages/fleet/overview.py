@@ -1,6 +1,7 @@
 """The fleet: how it does, why, and what it loses most by; or how to begin."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,7 +26,7 @@ _MOST_GROUPS = 12
 _MOST_PARTS = 12
 _MOST_JOBS = 10
 _MOST_MARKERS = 100
-_CHOICES = {"windows": tuple(WINDOWS), "dimensions": GROUPS}
+_CHOICES: dict[str, Any] = {"windows": tuple(WINDOWS), "dimensions": GROUPS}
 
 
 @dataclass(frozen=True, slots=True)
