@@ -123,6 +123,15 @@ def test_who_was_signed_in_before_this_start_gets_a_key_by_a_button(empty_site: 
     assert "ETT_API_KEY=ett_" in Document.of(browser.get("/")).all("code")[1].text
 
 
+def test_a_key_that_was_revoked_is_shown_no_more(empty_site: Site) -> None:
+    browser = empty_site.reader()
+    page = Document.of(browser.get("/"))
+    ((key,),) = [re.findall(r"ETT_API_KEY=(ett_\w+)", page.all("code")[1].text)]
+    form = {"token": page.form_token}
+    assert browser.post(f"/settings/keys/{key[:12]}/revoke", data=form).status_code == 303
+    assert key not in Document.of(browser.get("/")).all("code")[1].text
+
+
 def test_a_reader_cannot_make_a_key(empty_site: Site) -> None:
     browser = empty_site.reader(empty_site.key(["read"]))
     page = Document.of(browser.get("/"))
