@@ -180,6 +180,7 @@ def _columns(
             *course.comparisons(gathered, state_of(request).economy),
             losses.durations(gathered),
             losses.failures(gathered),
+            losses.speeds(gathered),
         ],
     )
 

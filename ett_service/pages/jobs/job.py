@@ -112,6 +112,7 @@ def _panels(gathered: Gathered) -> list[Panel]:
         life.recoveries(job, question),
         life.exclusions(job, question),
         life.runs(job, question),
+        reasons.speed_panel(job, question),
         reasons.quality(job, question),
         reasons.definitions(job, question),
     )
