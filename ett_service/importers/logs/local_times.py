@@ -20,8 +20,9 @@ _FRACTIONS_US: Final = {
 _PAST: Final = [f"{past // 60:02d}:{past % 60:02d}" for past in range(3600)]
 _PAST_US: Final = {text: past * SECOND_US for past, text in enumerate(_PAST)}
 """By minutes and seconds as logs write them."""
-_WHOLE: Final = {text: f"{text}.000000Z" for text in _PAST}
+_WHOLE: Final = {text: (f"{text}.000000Z", past_us) for text, past_us in _PAST_US.items()}
 _HOUR_US: Final = 3600 * SECOND_US
+_LONG_US: Final = 1 << 62  #: longer than any instant is before or after 1970
 
 
 @lru_cache(maxsize=4096)
@@ -46,15 +47,21 @@ class LocalTimes:
         self._clock = LocalClock(zone or UTC)
         self._flaws: set[Flaw] = set()
         self._is_naive = False
+        self._noted_us = -_LONG_US
         self._hours: dict[str, int] = {}  #: by their text; those without a change of clocks
-        self._written: dict[str, str] = {}  #: and in UTC, where an hour begins with theirs
+        self._written: dict[
+            str, tuple[str, int]
+        ] = {}  #: and in UTC, where an hour begins with theirs
 
     def written(self, text: str, line: int) -> str | None:
         """Return a time that :meth:`at_us` reads as events have it; None if it is none."""
         hour, past = self._written.get(text[:_HOUR]), _WHOLE.get(text[_HOUR:])
         if hour is not None and past is not None:
-            self._clock.note(self._hours[text[:_HOUR]] + _PAST_US[text[_HOUR:]])
-            return hour + past
+            placed_us = hour[1] + past[1]
+            if placed_us > self._noted_us:
+                self._noted_us = placed_us
+                self._clock.note(placed_us)
+            return hour[0] + past[0]
         at_us = self.at_us(text, line)
         return None if at_us is None else written(at_us)
 
@@ -84,7 +91,7 @@ class LocalTimes:
                 self._written.clear()
             self._hours[text] = hour_us
             if hour_us % _HOUR_US == 0:
-                self._written[text] = _hour(hour_us // _HOUR_US)
+                self._written[text] = _hour(hour_us // _HOUR_US), hour_us
 
     def placed(self, at: datetime, text: str, line: int) -> int:
         """Place a time that the log writes as *text*."""
