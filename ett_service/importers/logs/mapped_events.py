@@ -37,7 +37,7 @@ from ett_service.importers.logs.event_shapes import (
     Template,
     Values,
 )
-from ett_service.importers.logs.local_times import LocalTimes, written
+from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.ingest.wire import SentEvent
 
 _TIME: Final = "time"
@@ -216,7 +216,7 @@ class Maker:
             text = self._times.written(value.strip(), self._line)
             if text is not None:
                 return text
-        return written(self._read(value))
+        return rfc3339(self._read(value))
 
     def _read(self, value: object) -> int:
         """Place an instant; the same one again is placed alike."""

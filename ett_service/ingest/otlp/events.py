@@ -83,10 +83,11 @@ def convert(groups: Iterable[ResourceSpans]) -> Conversion:
 def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> None:
     meaning = _meaning(span)
     conversion.unmapped += not meaning.mapped
+    events, members = conversion.events, speaker.members
     for event in _events(span, meaning):
-        event.update(speaker.members)
-        speaker.events.append(len(conversion.events))
-        conversion.events.append(event)
+        event.update(members)
+        speaker.events.append(len(events))
+        events.append(event)
         conversion.spans.append(place)
 
 
@@ -129,7 +130,13 @@ def _events(span: Span, meaning: Meaning) -> Iterator[Members]:
 def _timed(span: Span, end: int | None, word: str, members: Members) -> Members:
     if end is None:
         return {**_event("phase_started", span, word + BEGIN, span.start), **members}
-    return {**_event("span", span, word, end), "start": _written(span.start), **members}
+    start = _written(span.start)
+    return {
+        "type": "span",
+        "id": f"{span.key}:{word}",
+        "at": _written(end),
+        "start": start,
+    } | members
 
 
 def _event(kind: str, span: Span, word: str, at: int) -> Members:
@@ -145,12 +152,14 @@ _STEPPED = {
 
 def _facts_at_end(span: Span, meaning: Meaning, end: int) -> Iterator[Members]:
     for fact in meaning.facts:
-        if fact in _STEPPED:
+        stepped = _STEPPED.get(fact)
+        if stepped is not None:
             step = number_of("step", span.attributes, most=MAX_INTEGER)
-            kind, word = _STEPPED[fact]
             if step is not None and not _is_skipped(span):
-                yield {**_event(kind, span, word, end), "step": step}
-        if fact is Fact.ALIVE:
+                event = _event(stepped[0], span, stepped[1], end)
+                event["step"] = step
+                yield event
+        elif fact is Fact.ALIVE:
             yield _event("heartbeat", span, "alive", end)
     outcome = _outcome(span, meaning)
     if outcome is not None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -41,7 +41,7 @@ _MOST_SPAN_BYTES = 256 << 10
 _MOST_ATTRIBUTES = 1024
 
 
-class Span(NamedTuple):
+class Span(Struct, frozen=True, gc=False):
     """One span; instants are microseconds since the Unix epoch."""
 
     key: str  #: trace and span id in hexadecimal, joined by a colon
@@ -248,13 +248,28 @@ class _Resource(Struct):
     attributes: list[_Attribute] | None = None
 
 
+class _Scope(Struct, rename="camel"):
+    spans: list[Raw] | None = None
+
+
+class _Group(Struct, rename="camel"):
+    resource: Raw = Raw(b"null")
+    scope_spans: list[_Scope] | None = None
+
+
+class _Request(Struct, rename="camel"):
+    resource_spans: list[_Group] | None = None
+
+
 _RESOURCE_JSON = msgspec.json.Decoder(_Resource | None)
 _ANY = msgspec.json.Decoder(Raw)
 _SPAN = msgspec.json.Decoder(_Span)
-#: All zeros are no id.
-_TRACE_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _TRACE_BYTES}}}")
-_SPAN_ID = re.compile(rf"(?!0+\Z)[0-9a-f]{{{2 * _SPAN_BYTES}}}")
+_REQUEST = msgspec.json.Decoder(_Request)
+#: Trace and span id; all zeros are none.
+_KEY = re.compile(rf"(?!0+:)[0-9a-f]{{{2 * _TRACE_BYTES}}}:(?!0+\Z)[0-9a-f]{{{2 * _SPAN_BYTES}}}")
 _MOST_NS = 2**64
+#: A body with fewer becomes no more than twelve megabytes of objects before they are counted.
+_MOST_COMMAS = 200_000
 
 
 def read_json(body: bytes, most: int) -> list[ResourceSpans]:
@@ -265,9 +280,39 @@ def read_json(body: bytes, most: int) -> list[ResourceSpans]:
         BodyTooLarge: It has more spans.
     """
     try:
-        return _JsonRequest(body, most).groups()
+        request = _divided(body)
+        return _JsonRequest(body, most).groups() if request is None else _groups(request, most)
     except (MalformedBody, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody(_MALFORMED_JSON) from error
+
+
+def _divided(body: bytes) -> _Request | None:
+    """Return a request whose spans are yet to be parsed; None if it is large, or not as usual."""
+    if body.count(b",") > _MOST_COMMAS:
+        return None
+    try:
+        return _REQUEST.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # the walk says what is wrong with it
+
+
+def _groups(request: _Request, most: int) -> list[ResourceSpans]:
+    groups = [(each.resource, each.scope_spans or []) for each in request.resource_spans or []]
+    spans = [[raw for scope in scopes for raw in scope.spans or []] for _, scopes in groups]
+    _limit(map(len, spans), most)
+    outer = len(groups) + sum(len(scopes) for _, scopes in groups)
+    _limit([outer, *map(len, spans)], _MESSAGES_A_SPAN * most)
+    return [
+        _of_resource(_json_resource(resource), map(_json_span, sent))
+        for (resource, _), sent in zip(groups, spans, strict=True)
+    ]
+
+
+def _json_resource(raw: bytes | Raw) -> Attributes:
+    if len(raw) > _MOST_SPAN_BYTES:
+        raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
+    resource: _Resource | None = _RESOURCE_JSON.decode(raw)
+    return _from_json(resource.attributes if resource is not None else None)
 
 
 class _JsonRequest:
@@ -289,14 +334,14 @@ class _JsonRequest:
         return read
 
     def _group(self) -> ResourceSpans:
-        resource: _Resource | None = None
+        resource: Attributes = {}
         spans: list[Span | Code] = []
         for name in self._cursor.members():
             if name == "resource":
-                resource = self._resource()
+                resource = _json_resource(self._cursor.value())
             elif (scopes := self._each(name, "scopeSpans")) is not None:
                 spans = [span for _ in scopes for span in self._scope()]
-        return _of_resource(_from_json(resource.attributes if resource else None), spans)
+        return _of_resource(resource, spans)
 
     def _scope(self) -> list[Span | Code]:
         read: list[Span | Code] = []
@@ -310,13 +355,6 @@ class _JsonRequest:
         if next(self._spans) > self._most:
             raise BodyTooLarge("spans", self._most)
         return _json_span(self._cursor.value())
-
-    def _resource(self) -> _Resource | None:
-        raw = self._cursor.value()
-        if len(raw) > _MOST_SPAN_BYTES:
-            raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
-        resource: _Resource | None = _RESOURCE_JSON.decode(raw)
-        return resource
 
     def _each(self, name: str, wanted: str) -> Iterator[None] | None:
         """Return the elements of what *name* has, if it is what is *wanted*; else pass it."""
@@ -335,7 +373,7 @@ class _JsonRequest:
             yield
 
 
-def _json_span(raw: bytes) -> Span | Code:
+def _json_span(raw: bytes | Raw) -> Span | Code:
     """Raises ``msgspec.DecodeError`` for what is no JSON."""
     if len(raw) > _MOST_SPAN_BYTES:
         return Code.TOO_LARGE
@@ -351,13 +389,12 @@ def _json_span(raw: bytes) -> Span | Code:
 def _checked(span: _Span) -> Span | Code:
     """Raises ``ValueError`` for what is no time."""
     start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
-    trace_id, span_id = span.trace_id.lower(), span.span_id.lower()
-    if not _TRACE_ID.fullmatch(trace_id) or not _SPAN_ID.fullmatch(span_id):
+    key = f"{span.trace_id}:{span.span_id}".lower()
+    if _KEY.fullmatch(key) is None:
         return Code.BAD_ID
     if not start:
         return Code.MISSING_MEMBER
     attributes = _from_json(span.attributes)
-    key = f"{trace_id}:{span_id}"
     return Span(key, span.name, start // _NS, end // _NS or None, attributes, *_failure(span))
 
 
@@ -377,18 +414,14 @@ def _failure(span: _Span) -> tuple[bool, Attributes | None]:
 
 
 def _from_json(attributes: Iterable[_Attribute] | None) -> Attributes:
-    return dict(_read_attributes(attributes or ()))
-
-
-def _read_attributes(attributes: Iterable[_Attribute]) -> Iterator[tuple[str, Value]]:
-    for each in attributes:
-        name = WANTED.get(each.key)
-        if name is None or each.value is None:
+    read: dict[str, Value] = {}
+    for each in attributes or ():
+        name, sent = WANTED.get(each.key), each.value
+        if name is None or sent is None:
             continue
-        sent: tuple[Any, ...] = (
-            each.value.string_value,
-            each.value.int_value,
-            each.value.double_value,
-            each.value.bool_value,
-        )
-        yield from ((name, value) for value in sent if value is not None)
+        # Of several the last counts, as protobuf has it.
+        for value in (sent.bool_value, sent.double_value, sent.int_value, sent.string_value):
+            if value is not None:
+                read[name] = value
+                break
+    return read
