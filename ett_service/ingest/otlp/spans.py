@@ -22,6 +22,7 @@ Attributes: TypeAlias = Mapping[str, Value]
 """The attributes that are read, by their names without prefix."""
 
 _TRACE_BYTES, _SPAN_BYTES = 16, 8
+_NO_TRACE, _NO_SPAN = bytes(_TRACE_BYTES), bytes(_SPAN_BYTES)
 _ERROR = trace_pb2.Status.STATUS_CODE_ERROR
 _EXCEPTION = "exception"
 _NS = 1000
@@ -95,17 +96,18 @@ def read_protobuf(body: bytes, most: int) -> list[ResourceSpans]:
 def _messages(body: bytes, messages: Iterator[int], most: int) -> dict[int, list[bytes]]:
     """Return what *body* holds of other messages, by their fields."""
     fields: dict[int, list[bytes]] = {}
-    place = 0
-    while place < len(body):
-        if next(messages) > _MESSAGES_A_SPAN * most:
+    place, size, allowed = 0, len(body), _MESSAGES_A_SPAN * most
+    while place < size:
+        if next(messages) > allowed:
             raise BodyTooLarge("spans", most)
         key, place = _varint(body, place)
-        end = _end_of(key & 7, body, place)
         if key & 7 == _DELIMITED:
             length, place = _varint(body, place)
             end = place + length
             fields.setdefault(key >> 3, []).append(body[place:end])
-        if end > len(body):
+        else:
+            end = _end_of(key & 7, body, place)
+        if end > size:
             raise MalformedBody(_MALFORMED)
         place = end
     return fields
@@ -118,8 +120,6 @@ def _end_of(kind: int, body: bytes, place: int) -> int:
             return _varint(body, place)[1]
         case 1:
             return place + 8
-        case 2:
-            return place
         case 5:
             return place + 4
         case _:
@@ -128,6 +128,8 @@ def _end_of(kind: int, body: bytes, place: int) -> int:
 
 def _varint(body: bytes, place: int) -> tuple[int, int]:
     """Return the number at *place*, and where it ends."""
+    if place < len(body) and body[place] < 0x80:  # noqa: PLR2004 -- most are of one byte
+        return body[place], place + 1
     number = 0
     for length, byte in enumerate(body[place : place + _LONGEST_VARINT]):
         number |= (byte & 0x7F) << 7 * length
@@ -181,7 +183,7 @@ def _protobuf_span(span: trace_pb2.Span) -> Span | Code:
     trace_id, span_id = span.trace_id, span.span_id
     if len(trace_id) != _TRACE_BYTES or len(span_id) != _SPAN_BYTES:
         return Code.BAD_ID
-    if not any(trace_id) or not any(span_id):
+    if trace_id == _NO_TRACE or span_id == _NO_SPAN:
         return Code.BAD_ID
     start, end = span.start_time_unix_nano, span.end_time_unix_nano
     if not start:
@@ -201,9 +203,10 @@ def _from_protobuf(attributes: Sequence[KeyValue]) -> Attributes:
         name = WANTED.get(each.key)
         if name is None:
             continue
-        kind = each.value.WhichOneof("value")
+        value = each.value
+        kind = value.WhichOneof("value")
         if kind in _SCALARS:
-            read[name] = getattr(each.value, kind)
+            read[name] = getattr(value, kind)
     return read
 
 
