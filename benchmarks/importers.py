@@ -2,26 +2,22 @@
 
 Each format has a generator of lines and a function that reads a file of them. The bare pass reads
 the file as text, and splits each line into its fields, of JSON with ``json.loads``; of a format
-that is no text, lines that say the same. The second floor is that pass and, for each event that
-the lines become, what its id needs: its JSON, sorted, and a digest. All are run in turns, their
-processor time is taken, and the best round counts. Events are made, not sent.
+that is no text, lines that say the same. Both are run in turns, their processor time is taken, and
+the best round counts. Events are made, not sent. A format misses the goal where it reads fewer than
+50,000 lines (of OTLP spans) a second, or less than 0.3 of the bare pass.
 
-The second line of a row says why a bare pass may be out of reach: what a line takes to split, how
-many events it becomes, and what these take to be copied once and written once. A reader that did
-nothing else would reach so much of a bare pass as is said last:
+The second line of a row says what of that could be reached at all: what a line takes to split, how
+many events it becomes, and what these take to be copied once, and written and digested once, as
+their ids need. A reader that did nothing else would reach so much of the bare pass as is said last.
+Where a format could do better than that says, the reason is here:
 
-- A row of a table becomes five events, a line of Megatron's progress two, a job of Slurm, one line
-  in four, seven. To copy and write an event takes 1 us, to split a row 0.2 us: a table cannot
-  reach more than 0.05 of a bare pass. Of the second floor it reaches 0.16: the rest is to place
-  three instants, to look up what was checked before, and five times a dictionary, an id in it and
-  a place in the file.
-- A span of OTLP takes the way of ``POST /v1/traces``: it is found without being decoded, so that a
-  bomb of attributes is refused alone, then decoded, mapped to two events and checked, in 19 us for
-  the 1 us of ``json.loads``.
+- A row of a table has three instants to place and seven values to look up, besides its five events.
+- A span of OTLP takes the way of ``POST /v1/traces``: it is parsed alone, so that a bomb of
+  attributes is refused alone, then mapped to two events and checked.
 - Accounting without a column ``Restarts`` is read twice: first for the jobs with several records.
 - A row of W&B is protobuf in frames with checksums, read in Python, beside ``json.loads`` in C.
 - A line of MLPerf is decoded by the same ``json.loads``, then compared with the edges of its run.
-- A line of MLflow is three words and one of a dump of Kubernetes one or two, which take 0.1 us to
+- A line of MLflow is three words and one of a dump of Kubernetes one or two, which take 0.2 us to
   split. A pattern that finds out whether a line is right takes longer than that already; a dump's
   JSON is decoded, and the histories of its objects are put together.
 """
@@ -231,14 +227,15 @@ def main() -> int:
         rate = 1e6 / each.reading
         print(
             f"{name:17} {rate:9,.0f} a second, {each.of_bare:.2f} of a bare pass, "
-            f"{each.of_written:.2f} of one that writes the events\n"
+            f"{each.of_written:.2f} of one that writes the events"
+            f"{'' if rate >= GOAL_A_SECOND and each.of_bare >= GOAL_RATIO else ', missed'}\n"
             f"{'':17} {each.reading:9.2f} us each: split {each.splitting:.2f}, "
             f"{each.events:.2f} events, to copy {each.copying:.2f}, to write {each.writing:.2f}: "
             f"at most {each.most_of_bare:.2f} of a bare pass",
             flush=True,
         )
-        missed |= rate < GOAL_A_SECOND or max(each.of_bare, each.of_written) < GOAL_RATIO
-    print(f"at least {GOAL_A_SECOND:,} lines, of otlp spans, a second, and {GOAL_RATIO} of a floor")
+        missed |= rate < GOAL_A_SECOND or each.of_bare < GOAL_RATIO
+    print(f"at least {GOAL_A_SECOND:,} lines, of otlp spans, a second, {GOAL_RATIO} of a bare pass")
     return int(missed)
 
 

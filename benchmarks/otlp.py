@@ -2,7 +2,8 @@
 
 The body of each request holds as many spans as the exporter of OpenTelemetry sends at once. The
 same spans are sent as one batch of the events that they become. Both go from the bytes of the body
-to the commit in an SQLite file, in turns.
+to the commit in an SQLite file, in turns, and their processor time is taken. HTTP is left out: it
+adds as much to both, so with it the ratios would be better.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from ett_service.ingest import accept as batches
 from ett_service.ingest import decode as decoding
 from ett_service.ingest.otlp import receive
 from ett_service.ingest.otlp.events import convert
-from ett_service.ingest.otlp.spans import read_protobuf
+from ett_service.ingest.otlp.protobuf_spans import read_protobuf
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
@@ -92,9 +93,9 @@ Read = Callable[[bytes, int], Accept]
 
 def seconds(store: Store, project_id: int, read: Read, body: bytes) -> float:
     """Return how long it takes until *body* is stored."""
-    began = time.perf_counter()
+    began = time.process_time()
     store.write(read(body, project_id))
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def rounds(store: Store, project_id: int, count: int) -> dict[str, list[float]]:
@@ -123,12 +124,18 @@ def main() -> int:
         migrate(url)
         with closing(open_store(url)) as store:
             taken = rounds(store, _project(store), args.rounds)
-    rates = {name: SPANS / statistics.median(each) for name, each in taken.items()}
-    for name, rate in rates.items():
-        print(f"{name:10} {rate:9,.0f} spans a second  {rate / rates['events']:.2f}")
-    ratio = rates["protobuf"] / rates["events"]
-    print(f"protobuf / events {ratio:.2f}, at least {GOAL}")
-    return int(ratio < GOAL)
+    ratios = {name: _ratio(taken["events"], each) for name, each in taken.items()}
+    for name, each in taken.items():
+        rate = SPANS / statistics.median(each)
+        print(f"{name:10} {rate:9,.0f} spans a second, {ratios[name]:.2f} of events")
+    print(f"protobuf and json: at least {GOAL}")
+    return int(min(ratios.values()) < GOAL)
+
+
+def _ratio(events: list[float], spans: list[float]) -> float:
+    """Return the middle of the rounds' ratios: what slows a round down slows both."""
+    pairs = zip(events, spans, strict=True)
+    return statistics.median(of_events / of_spans for of_events, of_spans in pairs)
 
 
 def _project(store: Store) -> int:

@@ -82,6 +82,7 @@ TESTED_IN = {
     "ingest/trainer_status.py": "api/record/test_trainer_status.py",
     "ingest/otlp/receive.py": "api/record/test_traces.py",
     "ingest/otlp/spans.py": "api/record/test_traces.py",
+    "ingest/otlp/protobuf_spans.py": "api/record/test_traces.py",
     "ingest/otlp/identity.py": "ingest/otlp/test_events.py",
     "core/ledger/results.py": "core/test_conformance.py",
     "core/failures/rule.py": "core/failures/test_rules.py",

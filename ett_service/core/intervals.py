@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 Interval = tuple[int, int]
 
@@ -52,5 +53,15 @@ def rfc3339(us: int) -> str:
     A clock that was far off can carry an instant out of the years 1 to 9999, which RFC 3339
     cannot say; such an instant is written as the nearest that it can.
     """
-    within = min(max(us, _FIRST_US), _LAST_US)
-    return (_PLAIN_EPOCH + timedelta(microseconds=within)).isoformat(timespec="microseconds") + "Z"
+    hour, past_us = divmod(min(max(us, _FIRST_US), _LAST_US), HOUR_US)
+    second, left_us = divmod(past_us, SECOND_US)
+    return f"{_hour(hour)}{_PAST[second]}.{left_us:06d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _hour(hour: int) -> str:
+    """Write an hour since the Unix epoch as ``2026-03-01T08:``; the hours of a log are few."""
+    return (_PLAIN_EPOCH + timedelta(hours=hour)).isoformat()[: len("2026-03-01T08:")]
+
+
+_PAST = [f"{second // 60:02d}:{second % 60:02d}" for second in range(3600)]

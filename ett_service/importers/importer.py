@@ -1,12 +1,12 @@
 """What every importer is: a function from paths to runs of wire events and a report of the rest."""
 
-import hashlib
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -21,7 +21,7 @@ _LONGEST_TEXT = 200
 _LONGEST_REMARK = 1000
 
 
-class Fact(NamedTuple):
+class Fact(msgspec.Struct, frozen=True, gc=False):
     """An event, and the line of its file that says so."""
 
     event: WireEvent
@@ -117,16 +117,20 @@ def identified(source: str, facts: Iterable[Fact]) -> tuple[Fact, ...]:
     The same log imported again, from another folder or within a longer copy, is the same events.
     """
     by_id: dict[str, Fact] = {}
-    for event, line in facts:
-        identity = identity_of(source, event)
+    for fact in facts:
+        identity = identity_of(source, fact.event)
         if identity not in by_id:
-            by_id[identity] = Fact({"id": identity, **event}, line)
+            by_id[identity] = Fact({"id": identity, **fact.event}, fact.line)
     return tuple(by_id.values())
 
 
-def identity_of(source: str, event: WireEvent) -> str:
-    """Return the id of an event that has none yet, made from its content."""
-    return f"{source}-{_digest(event)[:32]}"
+def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
+    """Return the id of an event that has none yet, made from its content.
+
+    With *text*, its JSON as :func:`sorted_json` writes it and all ASCII, this is not written again.
+    """
+    digest = sha256(text).hexdigest() if text else _digest(event)
+    return f"{source}-{digest[:32]}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
@@ -142,15 +146,16 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
 def _digest(content: object) -> str:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
-        text = _sorted_json(content)
+        text = sorted_json(content)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         text = b""
     if not text.isascii() or not text:
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    return hashlib.sha256(text).hexdigest()
+    return sha256(text).hexdigest()
 
 
-_sorted_json = msgspec.json.Encoder(order="sorted").encode
+sorted_json = msgspec.json.Encoder(order="sorted").encode
+"""Writes JSON with sorted keys."""
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from ett_service.importers.files import Line, lines_of
 from ett_service.importers.importer import Report, clean
 
@@ -69,8 +71,7 @@ class Moment(NamedTuple):
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True, gc=False):
     """One ``:::MLLOG`` line; ``at_us`` is None where its timestamp says nothing."""
 
     at_us: int | None
@@ -186,8 +187,8 @@ class Log:
         step = count_of(record.metadata.get("step_num"))
         if samples is not None or step is not None:
             unknown = -1
-            samples, step = (unknown if each is None else each for each in (samples, step))
-            self._count(Count(at.at_us, samples, step, at.line))
+            samples = unknown if samples is None else samples
+            self._count(at.at_us, samples, unknown if step is None else step, at.line)
 
     def _extend(self, key: str, at: Moment) -> None:
         begin, end = self.begins.get(key), self.ends.get(key)
@@ -196,7 +197,7 @@ class Log:
         if end is None or at.at_us > end.at_us:
             self.ends[key] = at
 
-    def _count(self, count: Count) -> None:
+    def _count(self, *count: int) -> None:
         self.counts.extend(count)
         if len(self.counts) > _MOST_COUNTS * len(count):
             every_second = self.progress()[::2]
@@ -251,8 +252,10 @@ def read_logs(path: Path, report: Report) -> list[Log]:
 
 def _records(line: Line, path: Path, report: Report) -> Iterator[LogLine]:
     """Ranks write at once, so one line may hold several records, whole or cut."""
-    for marked in re.finditer(_MARK, line.text):
-        record = _parsed(line.text, marked.end())
+    end = 0
+    while (begin := line.text.find(_MARK, end)) >= 0:
+        end = begin + len(_MARK)
+        record = _parsed(line.text, end)
         if isinstance(record, str):
             report.skip(path, line.number, record)
             continue
@@ -285,9 +288,8 @@ def _parsed(line: str, place: int) -> dict[str, Any] | str:
         record, _ = _JSON.raw_decode(line, begin)
     except (ValueError, RecursionError):
         return "the JSON after :::MLLOG is truncated or malformed"
-    if not isinstance(record.get("key"), str):
-        return "a record without a key"
-    return dict(record)
+    found: dict[str, Any] = record
+    return found if isinstance(found.get("key"), str) else "a record without a key"
 
 
 def _instant_us(time_ms: object) -> int | None:

@@ -18,7 +18,9 @@ from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent,
 from ett_service.ingest.decode import decode
 from ett_service.ingest.envelope import inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
-from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
+from ett_service.ingest.otlp.json_spans import read_json
+from ett_service.ingest.otlp.protobuf_spans import read_protobuf
+from ett_service.ingest.otlp.spans import ResourceSpans
 from ett_service.ingest.refusals import Refusal, Refused
 from ett_service.ingest.wire import Limits
 

@@ -1,7 +1,7 @@
 """Events that a profile makes, checked as the service will check them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, Final, get_args, get_type_hints
 
@@ -52,6 +52,9 @@ def checked(event: WireEvent) -> WireEvent:
 def checked_member(kind: str, name: str, value: object) -> object:
     """Return a member of events of a *kind* as the wire has it; None where it would be refused."""
     if name in _TEXTS[kind]:
+        longest = _LONGEST.get((kind, name), 0)
+        if isinstance(value, str) and 0 < len(value) <= longest and _is_plain(value):
+            return value
         value = clean(str(value), _LONGEST_TEXT)
         if _is_damaged(name, value):
             return None
@@ -61,6 +64,10 @@ def checked_member(kind: str, name: str, value: object) -> object:
         return None
     checked = member.value
     return checked.value if isinstance(checked, Enum) else checked
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and text[0] != " " != text[-1]
 
 
 def _is_damaged(name: str, text: str) -> bool:
@@ -75,13 +82,35 @@ def _texts_of(struct: Any) -> frozenset[str]:
 
 
 def _is_text(kind: Any) -> bool:
+    return isinstance(_bare(kind), msgspec.inspect.StrType)
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without what is said about it, and without None."""
     while isinstance(kind, msgspec.inspect.Metadata):
         kind = kind.type
     if isinstance(kind, msgspec.inspect.UnionType):
         kinds = [each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType)]
-        return len(kinds) == 1 and _is_text(kinds[0])
-    return isinstance(kind, msgspec.inspect.StrType)
+        return _bare(kinds[0]) if len(kinds) == 1 else kind
+    return kind
 
+
+def _longest_of(struct: Any) -> Iterator[tuple[str, int]]:
+    """Yield how long its texts may be for which nothing else is asked."""
+    for each in msgspec.inspect.type_info(struct).fields:  # type: ignore[attr-defined]
+        kind = _bare(each.type)
+        if isinstance(kind, msgspec.inspect.StrType) and kind.pattern is None:
+            longest = _LONGEST_TEXT if kind.max_length is None else kind.max_length
+            if (kind.min_length or 0) <= 1:
+                yield each.name, longest
+
+
+_LONGEST: Final[Mapping[tuple[str, str], int]] = {
+    (kind, name): longest
+    for kind, struct in STRUCTS.items()
+    for name, longest in _longest_of(struct)
+}
+"""Of texts of which nothing else is asked, by kind and name: their most characters."""
 
 _TEXTS: Final = {name: _texts_of(struct) for name, struct in STRUCTS.items()}
 _MEMBERS: Final[Mapping[str, Mapping[str, Any]]] = {

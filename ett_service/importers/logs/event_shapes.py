@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ett_service.core.intervals import SECOND_US
-from ett_service.importers.importer import WireEvent
+from ett_service.importers.importer import WireEvent, sorted_json
 from ett_service.importers.logs.checked_events import checked_member
 
 Template = dict[str, Any]
@@ -29,8 +29,14 @@ _EMPTY: Final = frozenset({None, ""})
 _FOLLOWED: Final = frozenset({str, int, NoneType, datetime})
 """Types of values that a recipe is for: truths would pass for numbers, which they equal."""
 
-Known = dict[str, dict[object, object]]
+Member = tuple[object, str]
+"""A member as the wire has it, and its JSON; empty where that is not ASCII alone."""
+
+Known = dict[str, dict[object, Member]]
 """By member, of values that were checked before, what they are on the wire."""
+
+Made = tuple[WireEvent, bytes]
+"""An event, and the JSON of it that its id is made from; empty where that is to be written yet."""
 
 
 @dataclass(slots=True)
@@ -93,16 +99,24 @@ def whole(value: object) -> object:
     return value
 
 
+def _ascii_json(value: object) -> str:
+    try:
+        text = sorted_json(value)
+    except UnicodeEncodeError:  # a lone surrogate
+        return ""
+    return text.decode() if text.isascii() else ""
+
+
 @dataclass(slots=True)
 class _Member:
     """A member of some events that was checked for each of its values."""
 
     place: int  #: of its value
     name: str
-    known: dict[object, object]
+    known: dict[object, Member]
     kind: str  #: of the events
 
-    def learned(self, value: object) -> object:
+    def learned(self, value: object) -> Member | None:
         """Check a value, None where it is wrong."""
         if value.__class__ is not str and value.__class__ is not int:
             return None
@@ -110,8 +124,9 @@ class _Member:
         if member is not None:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            self.known[value] = member
-        return member
+            self.known[value] = learned = member, _ascii_json(member)
+            return learned
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,29 +135,31 @@ class Recipe:
 
     members: list[_Member]
     instants: list[int]  #: places of values
-    events: list[tuple[WireEvent, list[tuple[str, int]]]]
-    """An example of each, and its members that are taken from the members and instants above."""
+    events: list["_Example"]
 
-    def followed(
-        self, taken: Sequence[object], written: Callable[[Any], str]
-    ) -> list[WireEvent] | None:
+    def followed(self, taken: Sequence[object], written: Callable[[Any], str]) -> list[Made] | None:
         """Return the events, with instants as *written* has them; None where a value is odd."""
         row: list[object] = []
+        texts: list[str] = []
         for member in self.members:
             value = taken[member.place]
             known = member.known.get(value)
             if known is None and (known := member.learned(value)) is None:
                 return None
-            row.append(known)
+            row.append(known[0])
+            texts.append(known[1])
         for place in self.instants:
-            row.append(written(taken[place]))  # noqa: PERF401 -- a comprehension costs more
-        events = []
-        for example, sources in self.events:
+            instant = written(taken[place])
+            row.append(instant)
+            texts.append(instant)
+        is_ascii = "" not in texts
+        made = []
+        for example, sources, text, pick in self.events:
             event = example.copy()
             for name, number in sources:
                 event[name] = row[number]
-            events.append(event)
-        return events
+            made.append((event, (text % pick(texts)).encode() if text and is_ascii else b""))
+        return made
 
     @classmethod
     def of(
@@ -170,10 +187,31 @@ class Recipe:
             keys_of_events.append(keys)
         numbers = {key: number for number, key in enumerate([*members, *instants])}
         events = [
-            (event.copy(), [(name, numbers[key]) for name, key in keys.items()])
+            _Example.of(event, {name: numbers[key] for name, key in keys.items()})
             for (_, event, _), keys in zip(made, keys_of_events, strict=True)
         ]
         return cls([*members.values()], [*instants.values()], events)
+
+
+class _Example(NamedTuple):
+    """An event of a recipe, and what others have in its place."""
+
+    event: WireEvent
+    sources: list[tuple[str, int]]  #: members that are taken from the recipe's values
+    text: str  #: its JSON with ``%s`` for their texts; empty where it is not ASCII alone
+    pick: Callable[[Sequence[str]], object]  #: these texts
+
+    @classmethod
+    def of(cls, event: WireEvent, numbers: Mapping[str, int]) -> "_Example":
+        parts = []
+        for name in sorted(event):
+            constant = _ascii_json({name: event[name]})[1:-1].replace("%", "%%")
+            place = '"%s"' if name in INSTANTS else "%s"
+            parts.append(f'"{name}":{place}' if name in numbers else constant)
+        text = f"{{{','.join(parts)}}}"
+        taken = [numbers[name] for name in sorted(event) if name in numbers]
+        pick: Any = itemgetter(*taken) if taken else tuple[str, ...]
+        return cls(event.copy(), [*numbers.items()], text if taken and all(parts) else "", pick)
 
 
 @dataclass(slots=True)
@@ -193,7 +231,7 @@ class Recipes:
         pick: Any = itemgetter(*sources) if is_plain else tuple
         return cls(shapes, pick, sources, is_plain)
 
-    def followed(self, values: Values, written: Callable[[Any], str]) -> list[WireEvent] | None:
+    def followed(self, values: Values, written: Callable[[Any], str]) -> list[Made] | None:
         """Return the events of a line, None where there is no recipe for it."""
         if not self.is_plain:
             return None

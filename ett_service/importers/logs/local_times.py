@@ -1,11 +1,10 @@
 """The local times of one log, and what the report says of them."""
 
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.core.intervals import HOUR_US, SECOND_US, rfc3339
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import Flaw, LocalClock, microseconds
 
@@ -20,20 +19,8 @@ _FRACTIONS_US: Final = {
 _PAST: Final = [f"{past // 60:02d}:{past % 60:02d}" for past in range(3600)]
 _PAST_US: Final = {text: past * SECOND_US for past, text in enumerate(_PAST)}
 """By minutes and seconds as logs write them."""
-_WHOLE: Final = {text: f"{text}.000000Z" for text in _PAST}
-_HOUR_US: Final = 3600 * SECOND_US
-
-
-@lru_cache(maxsize=4096)
-def _hour(hour: int) -> str:
-    return rfc3339(hour * _HOUR_US)[:_HOUR]
-
-
-def written(at_us: int) -> str:
-    """Write an instant as events have it; the hours of a log are few."""
-    hour, past_us = divmod(at_us, _HOUR_US)
-    past, left_us = divmod(past_us, SECOND_US)
-    return f"{_hour(hour)}{_PAST[past]}.{left_us:06d}Z"
+_WHOLE: Final = {text: (f"{text}.000000Z", past_us) for text, past_us in _PAST_US.items()}
+_LONG_US: Final = 1 << 62  #: longer than any instant is before or after 1970
 
 
 class LocalTimes:
@@ -46,17 +33,23 @@ class LocalTimes:
         self._clock = LocalClock(zone or UTC)
         self._flaws: set[Flaw] = set()
         self._is_naive = False
+        self._noted_us = -_LONG_US
         self._hours: dict[str, int] = {}  #: by their text; those without a change of clocks
-        self._written: dict[str, str] = {}  #: and in UTC, where an hour begins with theirs
+        self._written: dict[
+            str, tuple[str, int]
+        ] = {}  #: and in UTC, where an hour begins with theirs
 
     def written(self, text: str, line: int) -> str | None:
         """Return a time that :meth:`at_us` reads as events have it; None if it is none."""
         hour, past = self._written.get(text[:_HOUR]), _WHOLE.get(text[_HOUR:])
         if hour is not None and past is not None:
-            self._clock.note(self._hours[text[:_HOUR]] + _PAST_US[text[_HOUR:]])
-            return hour + past
+            placed_us = hour[1] + past[1]
+            if placed_us > self._noted_us:
+                self._noted_us = placed_us
+                self._clock.note(placed_us)
+            return hour[0] + past[0]
         at_us = self.at_us(text, line)
-        return None if at_us is None else written(at_us)
+        return None if at_us is None else rfc3339(at_us)
 
     def at_us(self, text: str, line: int) -> int | None:
         """Read a time such as ``2021-05-23 08:41:04,123``; None if it is none."""
@@ -83,8 +76,8 @@ class LocalTimes:
                 self._hours.clear()
                 self._written.clear()
             self._hours[text] = hour_us
-            if hour_us % _HOUR_US == 0:
-                self._written[text] = _hour(hour_us // _HOUR_US)
+            if hour_us % HOUR_US == 0:
+                self._written[text] = rfc3339(hour_us)[:_HOUR], hour_us
 
     def placed(self, at: datetime, text: str, line: int) -> int:
         """Place a time that the log writes as *text*."""

@@ -31,12 +31,13 @@ from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
 from ett_service.importers.logs.event_shapes import (
     LENGTHS,
     Known,
+    Made,
     Recipes,
     Shape,
     Template,
     Values,
 )
-from ett_service.importers.logs.local_times import LocalTimes, written
+from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.ingest.wire import SentEvent
 
 _TIME: Final = "time"
@@ -161,7 +162,7 @@ class Maker:
         self._common: Known = {name: {} for name in SentEvent.__struct_fields__}
         self._line = 0
 
-    def made(self, becomes: Becomes, values: Values, line: int) -> list[WireEvent]:
+    def made(self, becomes: Becomes, values: Values, line: int) -> list[Made]:
         """Return the events of a line or row without those whose instant is empty.
 
         Raises:
@@ -177,7 +178,7 @@ class Maker:
             return followed
         events = [self._made(shape, values) for shape in recipes.shapes]
         recipes.learn(values, events, self._known_of)
-        return [event for event in events if event is not None]
+        return [(event, b"") for event in events if event is not None]
 
     def _made(self, shape: Shape, values: Values) -> WireEvent | None:
         event = shape.filled(values)
@@ -211,11 +212,11 @@ class Maker:
         return shape
 
     def _written(self, value: object) -> str:
-        if value.__class__ is str and self._format == "iso":
-            text = self._times.written(str(value).strip(), self._line)
+        if isinstance(value, str) and self._format == "iso":
+            text = self._times.written(value.strip(), self._line)
             if text is not None:
                 return text
-        return written(self._read(value))
+        return rfc3339(self._read(value))
 
     def _read(self, value: object) -> int:
         """Place an instant; the same one again is placed alike."""
@@ -272,9 +273,9 @@ class Runs:
         self._of_latest = _Held()
         self._count = 0
 
-    def add(self, events: Iterable[WireEvent], line: int) -> ImportedRun | None:
+    def add(self, made: Iterable[Made], line: int) -> ImportedRun | None:
         """Take the events of a line, which get their ids; return a run if too much is held."""
-        for event in events:
+        for event, text in made:
             job = event["job"]
             if job != self._latest:
                 self._latest = job
@@ -283,7 +284,7 @@ class Runs:
             if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
                 continue
             facts = self._of_latest.facts
-            identity = identity_of(self._source, event)
+            identity = identity_of(self._source, event, text)
             if identity not in facts:
                 event["id"] = identity
                 facts[identity] = Fact(event, line)

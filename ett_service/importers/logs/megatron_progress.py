@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ett_service.core.intervals import rfc3339
 from ett_service.importers.files import pieces_of
 from ett_service.importers.importer import Fact, Report, WireEvent, clean
-from ett_service.importers.logs.local_times import LocalTimes, written
+from ett_service.importers.logs.local_times import LocalTimes
 
 IS_PROGRESS: Final = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\tJob ID: [^\t]*\t# GPUs: \d")
 
@@ -91,7 +92,7 @@ class Progress:
         self.attempts.append(attempt)
 
     def _save(self, number: int, what: str, step: int, rest: str, at_us: int) -> None:
-        attempt, at = self.attempts[-1], {"at": written(at_us), "step": step}
+        attempt, at = self.attempts[-1], {"at": rfc3339(at_us), "step": step}
         if what != "Saved async checkpoint":
             tokens = _TOKENS.search(rest)
             progress: WireEvent = {"type": "progress", **at}
@@ -118,9 +119,9 @@ class Progress:
         before_us = (second_us - first_us) * steps // (second - first)
         began_us = max(attempt.begin_us, first_us - before_us)
         init = {"phase": "launcher_init"}
-        begun = {"type": "phase_started", "at": written(attempt.begin_us)}
-        ended = {"type": "phase_ended", "at": written(began_us)}
-        loop = {"type": "phase_started", "at": written(began_us), "phase": "train_loop"}
+        begun = {"type": "phase_started", "at": rfc3339(attempt.begin_us)}
+        ended = {"type": "phase_ended", "at": rfc3339(began_us)}
+        loop = {"type": "phase_started", "at": rfc3339(began_us), "phase": "train_loop"}
         attempt.facts += [
             Fact({**begun, **init}, attempt.line),
             Fact({**ended, **init, "attributes": _PLACED}, attempt.line),

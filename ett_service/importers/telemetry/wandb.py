@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.files import runs_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, identified
@@ -29,10 +31,12 @@ _ITEM, _KEY, _NESTED, _VALUE = 1, 1, 2, 16
 _SAMPLED = 2
 _SECONDS, _NANOSECONDS = 1, 2
 
-_GLOBAL_STEPS: Final = frozenset({"global_step", "train/global_step", "trainer/global_step"})
+_GLOBAL_STEPS: Final = ("global_step", "train/global_step", "trainer/global_step")
 """Keys under which trainers log the step; W&B's own counts what was logged."""
-_READ: Final = _GLOBAL_STEPS | {"_step", "_timestamp"}
+_READ: Final = frozenset((*_GLOBAL_STEPS, "_step", "_timestamp"))
 _SHORT: Final = {name.encode(): name for name in _READ}
+
+_JSON: Final = msgspec.json.Decoder()
 
 _FIRST_S: Final = 946_684_800
 _LAST_S: Final = 100_000_000_000
@@ -94,21 +98,29 @@ def _take_history(log: _RunLog, history: Fields, number: int) -> None:
         pair = short_pair(item) if isinstance(item, bytes) else None
         if pair is not None:
             if (name := _SHORT.get(pair[0])) is not None:
-                row[name] = json.loads(pair[1].decode("utf-8", "replace") or "null")
+                row[name] = _value(pair[1])
             continue
         parts = fields(item) if isinstance(item, bytes) else {}
         key = _text(parts, _KEY) or "/".join(_texts(parts, _NESTED))
         if key in _READ:
-            row[key] = json.loads(_text(parts, _VALUE) or "null")
+            row[key] = _value(_text(parts, _VALUE).encode())
     seconds = row.get("_timestamp")
     if not isinstance(seconds, int | float) or not _FIRST_S <= seconds < _LAST_S:
         raise ValueError("history without a _timestamp in seconds")
     at_us = log.last_us = round(seconds * SECOND_US)
-    step = next((row[key] for key in sorted(_GLOBAL_STEPS) if _is_step(row.get(key))), None)
+    step = next((row[key] for key in _GLOBAL_STEPS if key in row and _is_step(row[key])), None)
     if step is not None:
         log.own.add(at_us, partial(Point, at_us, int(step), number))
     if _is_step(row.get("_step")):
         log.logged.add(at_us, partial(Point, at_us, int(row["_step"]), number))
+
+
+def _value(text: bytes) -> Any:
+    """Raises ``ValueError`` for what is no JSON."""
+    try:
+        return _JSON.decode(text or b"null")
+    except msgspec.DecodeError:  # as NaN is, which Python writes
+        return json.loads(text.decode("utf-8", "replace"))
 
 
 def _is_step(value: object) -> bool:

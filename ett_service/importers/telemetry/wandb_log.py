@@ -18,7 +18,7 @@ _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 _MOST_BYTES: Final = 16 << 20
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _LONGEST_VARINT: Final = 10
-_NAMES: Final = (b"\x0a", b"\x12")  #: what a name of an item begins with
+_NAMES: Final = b"\x0a\x12"  #: what a name of an item begins with
 _VALUE: Final = b"\x82\x01"  #: and its value
 _SHORTEST_ITEM: Final = 5
 _MORE: Final = 0x80  #: a byte from which on another one of the same number follows
@@ -157,14 +157,14 @@ def short_pair(body: bytes) -> tuple[bytes, bytes] | None:
 
     None where it is another one, which :func:`fields` reads.
     """
-    if body[:1] not in _NAMES or len(body) < _SHORTEST_ITEM or body[1] >= _MORE:
+    size = len(body)
+    if size < _SHORTEST_ITEM or body[0] not in _NAMES or body[1] >= _MORE:
         return None
-    end = 2 + body[1]
-    begin = end + 3
-    if body[end : end + 2] != _VALUE or len(body) < begin:
+    begin = body[1] + 5
+    if size < begin or body[begin - 3 : begin - 1] != _VALUE:
         return None
     # A length of more than one byte is larger than what is left, less its second byte.
-    return (body[2:end], body[begin:]) if len(body) - begin == body[begin - 1] < _MORE else None
+    return (body[2 : begin - 3], body[begin:]) if size - begin == body[begin - 1] < _MORE else None
 
 
 def _varint(body: bytes, place: int) -> tuple[int, int]:

@@ -83,10 +83,11 @@ def convert(groups: Iterable[ResourceSpans]) -> Conversion:
 def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> None:
     meaning = _meaning(span)
     conversion.unmapped += not meaning.mapped
+    events, members = conversion.events, speaker.members
     for event in _events(span, meaning):
-        event.update(speaker.members)
-        speaker.events.append(len(conversion.events))
-        conversion.events.append(event)
+        event.update(members)
+        speaker.events.append(len(events))
+        events.append(event)
         conversion.spans.append(place)
 
 
@@ -114,8 +115,19 @@ def _meaning(span: Span) -> Meaning:
     return named
 
 
+#: Attributes that change what becomes of a span; most have none of them.
+_RARE = frozenset(
+    name
+    for member in ("truncated", "skipped", "outcome", "cycle_outcome", "slurm_state")
+    for name in ATTRIBUTES[member]
+)
+
+
 def _events(span: Span, meaning: Meaning) -> Iterator[Members]:
-    end = None if value_of("truncated", span.attributes) is True else span.end
+    end = span.end
+    is_usual = _RARE.isdisjoint(span.attributes)
+    if not is_usual and value_of("truncated", span.attributes) is True:
+        end = None
     if meaning.owns:
         yield _timed(span, end, "phase", {"phase": meaning.phase})
     if meaning.stage is not None:
@@ -124,6 +136,8 @@ def _events(span: Span, meaning: Meaning) -> Iterator[Members]:
         yield _event("attempt_started", span, "begins", span.start)
     if end is not None:
         yield from _facts_at_end(span, meaning, end)
+        if not is_usual or meaning.is_last:
+            yield from _ending(span, meaning, end)
     elif span.end is not None:
         # It was cut when its process ended: until then the process lived.
         yield _event("heartbeat", span, "alive", span.end)
@@ -132,7 +146,13 @@ def _events(span: Span, meaning: Meaning) -> Iterator[Members]:
 def _timed(span: Span, end: int | None, word: str, members: Members) -> Members:
     if end is None:
         return {**_event("phase_started", span, word + BEGIN, span.start), **members}
-    return {**_event("span", span, word, end), "start": _written(span.start), **members}
+    start = _written(span.start)
+    return {
+        "type": "span",
+        "id": f"{span.key}:{word}",
+        "at": _written(end),
+        "start": start,
+    } | members
 
 
 def _event(kind: str, span: Span, word: str, at: int) -> Members:
@@ -148,20 +168,21 @@ _STEPPED = {
 
 def _facts_at_end(span: Span, meaning: Meaning, end: int) -> Iterator[Members]:
     for fact in meaning.facts:
-        if fact in _STEPPED:
+        stepped = _STEPPED.get(fact)
+        if stepped is not None:
             step = number_of("step", span.attributes, most=MAX_INTEGER)
-            kind, word = _STEPPED[fact]
-            if step is not None and not _is_skipped(span):
-                yield {**_event(kind, span, word, end), "step": step}
-        if fact is Fact.ALIVE:
+            if step is not None and value_of("skipped", span.attributes) is not True:
+                event = _event(stepped[0], span, stepped[1], end)
+                event["step"] = step
+                yield event
+        elif fact is Fact.ALIVE:
             yield _event("heartbeat", span, "alive", end)
+
+
+def _ending(span: Span, meaning: Meaning, end: int) -> Iterator[Members]:
     outcome = _outcome(span, meaning)
     if outcome is not None:
         yield {**_event("attempt_ended", span, "ended", end), "outcome": outcome, **_evidence(span)}
-
-
-def _is_skipped(span: Span) -> bool:
-    return value_of("skipped", span.attributes) is True
 
 
 def _outcome(span: Span, meaning: Meaning) -> str | None:

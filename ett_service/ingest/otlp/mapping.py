@@ -51,6 +51,11 @@ class Meaning:
     facts: tuple[Fact, ...] = ()
     mapped: bool = True  #: whether a row or an attribute says so
 
+    @property
+    def is_last(self) -> bool:
+        """Whether its end may be that of the attempt, whatever its attributes say."""
+        return Fact.FAILS in self.facts or Fact.RETURNS in self.facts
+
 
 def _phase(phase: Phase, stage: str | None = None, *facts: Fact) -> Meaning:
     return Meaning(phase, stage, owns=True, facts=facts)

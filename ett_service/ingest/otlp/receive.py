@@ -16,7 +16,9 @@ from ett_service.ingest.decode import Arrival, Batch, arrival, read_made
 from ett_service.ingest.envelope import inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
-from ett_service.ingest.otlp.spans import ResourceSpans, read_json, read_protobuf
+from ett_service.ingest.otlp.json_spans import read_json
+from ett_service.ingest.otlp.protobuf_spans import read_protobuf
+from ett_service.ingest.otlp.spans import ResourceSpans
 from ett_service.ingest.refusals import BodyTooLarge, Code, UnsupportedMedia
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits

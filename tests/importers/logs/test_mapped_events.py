@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.importers.importer import ImportedRun, Report
+from ett_service.importers.importer import ImportedRun, Report, sorted_json
 from ett_service.importers.instants import zone
 from ett_service.importers.logs.checked_events import NoEvent
 from ett_service.importers.logs.local_times import LocalTimes
@@ -33,7 +33,8 @@ def made(template: dict[str, Any], form: str = "iso", **values: object) -> dict[
     times = LocalTimes(Path("a.log"), zone("UTC"), Report())
     maker = Maker(TimeFormat(form), times, None)
     absent = dict.fromkeys(references_of([template]))
-    return next(iter(maker.made(Becomes([template]), {**absent, **values}, 1)), None)
+    events = maker.made(Becomes([template]), {**absent, **values}, 1)
+    return next((event for event, _ in events), None)
 
 
 def test_values_are_put_in_and_read_as_the_wire_has_them() -> None:
@@ -167,7 +168,7 @@ def test_progress_is_thinned_out_for_each_rank_but_for_the_last() -> None:
     runs = Runs(Path("a.log"), "log")
     for second in range(26):
         for rank in (0, 1):
-            assert runs.add([progress(second, rank=rank)], second + 1) is None
+            assert runs.add([(progress(second, rank=rank), b"")], second + 1) is None
     (run,) = runs.finish()
     steps = [(event["rank"], event["step"]) for event in run.events]
     assert sorted(steps) == [(rank, step) for rank in (0, 1) for step in (0, 10, 20, 25)]
@@ -178,7 +179,7 @@ def test_too_much_is_passed_on_before_the_end_of_the_file() -> None:
     early: list[ImportedRun] = []
     for number in range(20_002):
         event = {"type": "heartbeat", "job": "ab"[number % 2 and number < 10], "host": str(number)}
-        early += filter(None, [runs.add([event], number)])
+        early += filter(None, [runs.add([(event, b"")], number)])
     assert [(run.job, len(run.facts)) for run in early] == [("b", 5)]
     assert [(run.job, len(run.facts)) for run in runs.finish()] == [("a", 19_997)]
 
@@ -201,6 +202,7 @@ ROW = {"job": "llm", "time": "2026-03-01 08:00:00", "id": "513", "gpus": "64", "
         [{"gpus": "many"}, {"gpus": "8"}, {"gpus": "-1"}, {"gpus": None}],
         [{"time": ""}, {"time": "noon"}, {"time": "2026-03-01 08:60:00"}, {"job": ""}, {}],
         [{"state": " a\x00b "}, {"id": "x" * 200}, {"id": 514}, {"id": 514.5}, {"job": 7}],
+        [{"state": '50 % "q" \\'}, {"job": "größe"}, {"id": " 9"}, {"id": "x" * 100}],
     ],
 )
 def test_what_was_checked_before_makes_the_events_that_it_would_make_alone(
@@ -214,7 +216,10 @@ def test_what_was_checked_before_makes_the_events_that_it_would_make_alone(
 
     def outcome(maker: Maker, line: int, values: dict[str, object]) -> object:
         try:
-            return maker.made(becomes, values, line)
+            made = maker.made(becomes, values, line)
+            assert all(text in (b"", sorted_json(event)) for event, text in made)
+            assert all(text.isascii() for _, text in made)
+            return [event for event, _ in made]
         except NoEvent as error:
             return str(error)
 
@@ -229,6 +234,8 @@ def test_a_length_that_is_the_same_for_all_lines_is_taken_from_the_end_of_each()
     starts = [
         event["start"]
         for minute in (2, 3)
-        for event in maker.made(becomes, {"time": f"2026-03-01T08:0{minute}:00", "stage": "a"}, 1)
+        for event, _ in maker.made(
+            becomes, {"time": f"2026-03-01T08:0{minute}:00", "stage": "a"}, 1
+        )
     ]
     assert starts == ["2026-03-01T08:00:30.000000Z", "2026-03-01T08:01:30.000000Z"]

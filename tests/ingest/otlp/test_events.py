@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.ingest.otlp.events import convert
 from ett_service.ingest.otlp.identity import attempt_facts, identity, job_facts
-from ett_service.ingest.otlp.spans import read_protobuf
+from ett_service.ingest.otlp.protobuf_spans import read_protobuf
 from tests.builders import otlp
 from tests.builders.otlp import Sent, numbered
 
