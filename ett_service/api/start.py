@@ -2,10 +2,12 @@
 
 import json
 import logging
+import os
 import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 from sqlalchemy import Connection
 
@@ -44,22 +46,30 @@ AUDITED = frozenset(
 def hand_out_first_key(store: Store, now_us: int, file: Path | None) -> None:
     """Make a key of every scope, if this embedded database has no key yet.
 
-    It is written to the *file*, or else printed.
+    It is written to the *file*, which only its owner reads, or else printed.
     """
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
         if list_keys(conn):
             return
-    key = store.write(lambda conn: _first_key(conn, now_us))
     if file is not None:
-        file.touch(0o600)
-        file.write_text(key + "\n", "ascii")
+        with _owners_file(file) as written:  # first, as a key that nobody can read is lost
+            written.write(store.write(lambda conn: _first_key(conn, now_us)) + "\n")
         log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
         return
+    key = store.write(lambda conn: _first_key(conn, now_us))
     log.info("Standard output shows the first key, only this once. It has every scope.")
     sys.stdout.write(key + "\n")
     sys.stdout.flush()
+
+
+def _owners_file(file: Path) -> TextIO:
+    """Make a file anew: what was there may be a link, or open to others."""
+    file.unlink(missing_ok=True)
+    return os.fdopen(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
+    )
 
 
 def record_settings(store: Store, settings: Settings, now_us: int) -> None:

@@ -39,6 +39,29 @@ def test_the_first_key_is_written_once_and_recorded(store: Store, tmp_path: Path
     )
 
 
+@ON_ONE_ENGINE
+def test_the_first_key_is_written_to_no_file_that_was_there_before(
+    store: Store, tmp_path: Path
+) -> None:
+    file, others = tmp_path / "first.key", tmp_path / "others"
+    others.write_text("theirs")
+    others.chmod(0o666)
+    file.symlink_to(others)
+    hand_out_first_key(store, NOON, file)
+
+    assert others.read_text() == "theirs"
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@ON_ONE_ENGINE
+def test_no_key_is_made_that_cannot_be_written(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        hand_out_first_key(store, NOON, tmp_path / "missing" / "first.key")
+    with store.reading() as conn:
+        assert list_keys(conn) == []
+
+
 def test_settings_that_change_between_starts_are_recorded_once(store: Store) -> None:
     before = Settings(currency="USD", port=1)
     price = {"hardware": "H100", "from": "2026-01-01", "per_gpu_hour": 2}
