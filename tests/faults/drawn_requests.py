@@ -20,6 +20,7 @@ REASONS = {
     "from_after_to": "likewise",
     "timestamp_out_of_range": "an instant is compared with now",
     "missing": "one of several must be there",
+    "out_of_bounds": "what several come to has a bound",
     "bad_address": "whether a host has a public address is asked of the network",
     "unreadable_scenario": "a scenario is a sentence",
 }
