@@ -6,8 +6,8 @@ one, which serves as well; ``docs/operations.md`` says how to exchange it while 
 
 from alembic import op
 
-revision = "20261214_lean_events"
-down_revision = "20261213_unbound_events"
+revision = "20261215_lean_events"
+down_revision = "20261214_loop_waits"
 branch_labels = None
 depends_on = None
 
