@@ -356,7 +356,7 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
         name: corrections_of(conn, JobKey(batch.project_id, name))
         for name in conn.scalars(_CORRECTED, parameters)
     }
-    stored: defaultdict[str, list[tuple[str, str, int, str]]] = defaultdict(list)
+    stored: defaultdict[str, list[Sequence[Any]]] = defaultdict(list)
     for name, *row in conn.execute(_EVENTS_OF_JOBS, parameters).all():
         stored[name].append(row)
     for name in batch.jobs:
