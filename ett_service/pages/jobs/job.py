@@ -22,7 +22,7 @@ from ett_service.pages.sessions import Session
 
 ROUTER = router()
 
-_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice")
+_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice", "stages")
 
 
 @ROUTER.get("/jobs/{job}")
@@ -39,7 +39,7 @@ async def show_job(
     lists = {name: Question(f"{path}/{name}", scope) for name in _LISTS}
     answer = await ask(question)
     # The attempts are in the answer about the job already.
-    gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
+    gone = {"attempts", *(["ledger", "stages"] if answer["pruned_at"] else [])}
     shown = [name for name in _LISTS if name not in gone]
     answers = await ask.all(*(lists[name] for name in shown))
     gathered = Gathered(answer, question, lists, dict(zip(shown, answers, strict=True)), project)
@@ -69,7 +69,7 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         sentence=reasons.sentence(job, losses),
         facts=reasons.facts(job),
         gantt=_gantt(gathered),
-        bar=reasons.ledger_panel(job, gathered.question),
+        bar=reasons.ledger_panel(job, gathered.question, answers.get("stages")),
         reasons=losses,
         panels=_panels(gathered),
         live=_live(job, gathered.project),

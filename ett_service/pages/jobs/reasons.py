@@ -52,8 +52,12 @@ def facts(job: Answer) -> list[Fact]:
     ]
 
 
-def ledger_panel(job: Answer, question: Question) -> Panel:
-    """Draw the job's whole time as one bar, with its table."""
+def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Panel:
+    """Draw the job's whole time as one bar, with its table; beside it what its spans add up to."""
+    after = ["By wall time. Every second of E2E is in exactly one category."]
+    if stages is not None and stages["stages"]:
+        share_of_e2e = percent(stages["span_ratio"])
+        after.append(f"Spans add up to {share_of_e2e} of E2E, the ledger to 100%.")
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
     return Panel(
@@ -75,7 +79,7 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
                 if seconds
             ),
         ),
-        after=("By wall time. Every second of E2E is in exactly one category.",),
+        after=after,
         question=replace(question, rows="categories"),
         is_table_open=True,
     )

@@ -23,6 +23,14 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
             assert duration(seconds) in cells, category
 
 
+def test_it_says_by_how_much_spans_overlap(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    stages = site.api().get("/v1/jobs/live-failed/stages").json()
+    assert stages["span_ratio"] > 1
+    said = page.text_of("section", id="ledger")
+    assert f"Spans add up to {percent(stages['span_ratio'])} of E2E, the ledger to 100%." in said
+
+
 def test_its_gantt_marks_failures_and_what_was_lost_with_them(site: Site) -> None:
     page = Document.of(site.reader().get("/jobs/live-failed"))
     titles = [each.text for each in page.all("title")]

@@ -6,8 +6,8 @@ one, which serves as well; ``docs/operations.md`` says how to exchange it while 
 
 from alembic import op
 
-revision = "20261215_lean_events"
-down_revision = "20261214_loop_waits"
+revision = "20261216_lean_events"
+down_revision = "20261215_launch_cluster"
 branch_labels = None
 depends_on = None
 
