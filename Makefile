@@ -62,8 +62,8 @@ laws: setup ## Test the laws of the ledger and of the rollups on many more rando
 	touch $@
 
 faults: .venv/schemathesis/complete ## Kill processes and cut the power hundreds of times, and pass thousands of faults. This takes minutes.
-	$(BIN)/pytest tests/faults tests/worker tests/client/faults -n 2 --dist loadgroup --quiet \
-		--long -m long --rounds=$(ROUNDS) --timeout=3600
+	$(BIN)/pytest tests/faults tests/worker tests/client/faults $$($(BIN)/python -m tests.faults.test_documented) \
+		-n 2 --dist loadgroup --quiet --long --rounds=$(ROUNDS) --timeout=3600
 
 live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, and train with a real compiler, JAX, Ray and Slurm.
 	$(BIN)/pytest tests --ignore=tests/faults --ignore=tests/worker --ignore=tests/client/faults \
@@ -72,7 +72,8 @@ live: .venv/frameworks/complete ## Watch a live fleet under a real Prometheus, a
 postgresql: setup ## Run the tests with PostgreSQL on every version of it that is here.
 	@for version in $$($(BIN)/python -m tests.builders.databases.postgres); do \
 		echo "PostgreSQL $$version"; \
-		ETT_TEST_POSTGRESQL=$$version $(BIN)/pytest -k postgresql -n 4 --dist loadgroup --quiet || exit 1; \
+		ETT_TEST_POSTGRESQL=$$version $(BIN)/pytest -k postgresql -n 4 --dist loadgroup --quiet \
+			--long --rounds=20 --timeout=3600 || exit 1; \
 	done
 
 lint: setup ## Check format, style, types and layers.

@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only makes sense in the long form, and let ``-k`` find PostgreSQL's."""
     for item in items:
-        if "postgres_url" in getattr(item, "fixturenames", ()):
+        if {"postgres_url", "cluster"} & {*getattr(item, "fixturenames", ())}:
             item.extra_keyword_matches.add("postgresql")
     if not config.getoption("--long"):
         left = {item for item in items if item.get_closest_marker("long")}

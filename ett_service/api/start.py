@@ -2,12 +2,14 @@
 
 import json
 import logging
+import os
 import shlex
 import socket
 import sys
 from collections.abc import Mapping
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection
@@ -62,40 +64,49 @@ def install_command(origin: str | None) -> str:
     """
     if origin is None:
         return "pip install ett-service"
-    told = json.loads(origin)
-    url, version = told["url"], told.get("vcs_info")
+    source_of = json.loads(origin)
+    url, version = source_of["url"], source_of.get("vcs_info")
     if version is not None:
         source = f"{version['vcs']}+{url}@{version['commit_id']}"
     elif url.startswith("file://"):
         source = unquote(urlsplit(url).path)
     else:
         source = url
-    editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+    editable = "-e " if source_of.get("dir_info", {}).get("editable") else ""
     return f"pip install {editable}{shlex.quote(source)}"
 
 
 def hand_out_first_key(store: Store, now_us: int, file: Path | None, address: str) -> None:
     """Make a key of every scope, if this embedded database has no key yet.
 
-    It is written to the *file*, or else printed, with the lines that record a job at *address*.
+    It is written to the *file*, which only its owner reads, or else printed, with the lines that
+    record a job at *address*.
     """
     if store.dialect != "sqlite":
         return
     with store.reading() as conn:
         if list_keys(conn):
             return
-    key = store.write(lambda conn: _first_key(conn, now_us))
     if file is not None:
-        file.touch(0o600)
-        file.write_text(key + "\n", "ascii")
+        with _owners_file(file) as written:  # first, as a key that nobody can read is lost
+            written.write(store.write(lambda conn: _first_key(conn, now_us)) + "\n")
         log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
         return
+    key = store.write(lambda conn: _first_key(conn, now_us))
     log.info("Standard output shows the first key, only this once. It has every scope.")
     lines = first_lines(address, key)
     sys.stdout.write(
         f"{key}\n\nThese lines record python train.py in another shell:\n\n{lines}\n\n"
     )
     sys.stdout.flush()
+
+
+def _owners_file(file: Path) -> TextIO:
+    """Make a file anew: what was there may be a link, or open to others."""
+    file.unlink(missing_ok=True)
+    return os.fdopen(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
+    )
 
 
 def record_settings(store: Store, settings: Settings, now_us: int) -> None:

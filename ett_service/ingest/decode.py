@@ -22,14 +22,19 @@ from ett_service.ingest.refusals import (
 )
 from ett_service.ingest.text import Frame, parse_instant, read_members, text
 from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
-from ett_service.storage.record.events import Content, decode_body, encode_members, members_of
+from ett_service.storage.record.events import (
+    Content,
+    decode_body,
+    encode_members,
+    encode_rest,
+    members_of,
+)
 
 CLUSTER_OF_LAUNCH = "slurm.cluster.name"
 """The attribute that says of which cluster an event's launch is: two of them may count alike."""
 
 _LENGTH = 40
 _NO_ATTRIBUTES: Mapping[str, Any] = {}
-_NO_ID = '"id":""'
 
 
 _SENT: msgspec.json.Decoder[SentEvent] = msgspec.json.Decoder(AnyEvent)
@@ -54,19 +59,19 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     type: str
     at: int
     producer: str | None
-    body: str  #: its canonical content, but for its type
+    body: str  #: the rest of its canonical content, as its row has it
     launch: str = ""  #: as sent, also where the event itself has none
     cluster: str = ""  #: of the launch, where it says that
 
     @property
     def content(self) -> Content:
-        """What it says: its type and its body."""
-        return self.type, self.body
+        """What it says beside its id: its type, its instant and its body."""
+        return self.type, self.at, self.body
 
     @property
     def event(self) -> Event:
         """The event itself, made anew at each call: as text it takes the least."""
-        return decode_body(self.type, self.body)
+        return decode_body(self.type, self.id, self.at, self.body)
 
 
 def arrival(index: int, job: str, event: Event) -> Arrival:
@@ -77,24 +82,17 @@ def arrival(index: int, job: str, event: Event) -> Arrival:
 def _arrival(
     index: int, job: str, kind: str, members: dict[str, Any], launch: str, cluster: str = ""
 ) -> Arrival:
-    body = encode_members(kind, members)
     name = members["id"]
     if not name:
-        name = members["id"] = _derived_id(kind, body)
-        body = _named(kind, body, members)
-    producer = members.get("producer")
-    return Arrival(index, job, name, kind, members["at"], producer, body, launch, cluster)
+        name = members["id"] = _derived_id(kind, encode_members(kind, members))
+    at, producer = members["at"], members.get("producer")
+    body = encode_rest(kind, members)
+    return Arrival(index, job, name, kind, at, producer, body, launch, cluster)
 
 
-def _derived_id(kind: str, body: str) -> str:
+def _derived_id(kind: str, content: str) -> str:
     """Return the id that says what the event says: the same content always has the same one."""
-    return hashlib.sha256(f"{kind}\n{body}".encode()).hexdigest()[:_LENGTH]
-
-
-def _named(kind: str, body: str, members: dict[str, Any]) -> str:
-    if "attributes" in members:  # they come before, and may hold the same text
-        return encode_members(kind, members)
-    return body.replace(_NO_ID, f'"id":"{members["id"]}"', 1)
+    return hashlib.sha256(f"{kind}\n{content}".encode()).hexdigest()[:_LENGTH]
 
 
 def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:

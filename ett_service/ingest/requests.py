@@ -5,10 +5,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Triage
-from ett_service.core.words import Cause, Origin
+from ett_service.core.words import Category, Cause, Origin, Phase
 from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Id, Instant, Labels, Limits, Word
 
@@ -112,6 +113,19 @@ class NewRegressionMute(Struct, kw_only=True, forbid_unknown_fields=True):
     why: Why
 
 
+PHASES = tuple(sorted({*map(str, Phase), *map(str, Category)}))
+"""What a mute may be of: phases, and the categories that they are put into."""
+
+MutedPhase = Annotated[Word, Meta(extra_json_schema={"enum": PHASES})]
+MutedCohort = Annotated[
+    dict[
+        Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"enum": DIMENSIONS})],
+        Annotated[str, Meta(max_length=256)],
+    ],
+    Meta(max_length=16, extra={"reads": "labels"}),
+]
+
+
 class NewMute(
     NewRegressionMute, kw_only=True, forbid_unknown_fields=True, rename={"begin": "from"}
 ):
@@ -120,8 +134,8 @@ class NewMute(
     Without `from` it begins now.
     """
 
-    cohort: Labels | None = None
-    phase: Word | None = None
+    cohort: MutedCohort | None = None
+    phase: MutedPhase | None = None
     begin: Instant | None = None
 
 

@@ -19,6 +19,7 @@ from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
 from ett_service.ingest.decode import read_made
 from ett_service.ingest.text import Frame
+from ett_service.ingest.wire import Instant
 from ett_service.storage.record.events import stored_ids
 
 _STEP = "current_step"
@@ -39,7 +40,7 @@ class TrainerMetric(Struct):
 class TrainerStatus(Struct, rename="camel"):
     """How far a trainer is."""
 
-    last_updated_time: str
+    last_updated_time: Instant
     progress_percentage: int | None = None
     estimated_remaining_seconds: int | None = None
     metrics: list[TrainerMetric] | None = None

@@ -13,6 +13,7 @@ from ett_service.storage.record.keys import list_keys
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 
+ADDRESS = "http://ett"
 RECEIVER = {"name": "oncall", "url": "https://example.com/CANARY", "secret": "CANARY"}
 
 
@@ -25,7 +26,7 @@ def entries(store: Store) -> list[Entry]:
 def test_the_first_key_is_written_once_and_recorded(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "first.key"
     for _ in range(2):
-        hand_out_first_key(store, NOON, file, "http://ett")
+        hand_out_first_key(store, NOON, file, ADDRESS)
     with store.reading() as conn:
         (key,) = list_keys(conn)
 
@@ -62,6 +63,29 @@ def test_the_client_is_installed_from_where_the_server_came(
     origin: str | None, command: str
 ) -> None:
     assert install_command(origin) == command
+
+
+@ON_ONE_ENGINE
+def test_the_first_key_is_written_to_no_file_that_was_there_before(
+    store: Store, tmp_path: Path
+) -> None:
+    file, others = tmp_path / "first.key", tmp_path / "others"
+    others.write_text("theirs")
+    others.chmod(0o666)
+    file.symlink_to(others)
+    hand_out_first_key(store, NOON, file, ADDRESS)
+
+    assert others.read_text() == "theirs"
+    assert not file.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@ON_ONE_ENGINE
+def test_no_key_is_made_that_cannot_be_written(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        hand_out_first_key(store, NOON, tmp_path / "missing" / "first.key", ADDRESS)
+    with store.reading() as conn:
+        assert list_keys(conn) == []
 
 
 def test_settings_that_change_between_starts_are_recorded_once(store: Store) -> None:

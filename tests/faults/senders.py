@@ -72,6 +72,11 @@ class Senders:
         before = len(self.acknowledged)
         return lambda: len(self.acknowledged) > before
 
+    def refused(self, count: int) -> Callable[[], bool]:
+        """Return what tells whether so many more batches were answered by 503 from now on."""
+        before = self.statuses[503]
+        return lambda: self.statuses[503] >= before + count
+
     def _send(self, name: str) -> None:
         for first in itertools.count(1, A_BATCH):
             steps = range(first, first + A_BATCH)

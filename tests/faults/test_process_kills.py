@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
+from ett_service.client.sending.transport import request
 from ett_service.storage.engine.migrate import migrate
 from tests.builders.databases import postgres
 from tests.builders.databases.engines import new_postgresql
@@ -43,6 +44,7 @@ def storm(senders: Senders, tally: Tally, rounds: int, kill: Callable[[], None])
     ("dialect", "rounds"),
     [
         ("sqlite", 1),
+        ("postgresql", 1),
         pytest.param("sqlite", None, marks=pytest.mark.long, id="sqlite-long"),
         pytest.param("postgresql", None, marks=pytest.mark.long, id="postgresql-long"),
     ],
@@ -84,7 +86,10 @@ def test_a_sender_that_takes_a_broken_connection_for_an_answer_is_found_out(
 
 @pytest.mark.parametrize(
     ("dialect", "rounds"),
-    [pytest.param("postgresql", None, marks=pytest.mark.long, id="long")],
+    [
+        ("postgresql", 1),
+        pytest.param("postgresql", None, marks=pytest.mark.long, id="postgresql-long"),
+    ],
     indirect=["dialect"],
 )
 def test_a_worker_that_is_killed_leaves_every_number_as_one_fold_says(
@@ -148,6 +153,8 @@ def a_session(cluster: postgres.Cluster, state: str = "active") -> int | None:
 @pytest.mark.parametrize(
     ("how", "rounds"),
     [
+        ("terminated", 1),
+        ("all killed", 1),
         pytest.param("terminated", None, marks=pytest.mark.long, id="terminated-long"),
         pytest.param("killed", None, marks=pytest.mark.long, id="killed-long"),
         pytest.param("all killed", None, marks=pytest.mark.long, id="all killed-long"),
@@ -177,6 +184,30 @@ def test_a_database_that_is_killed_loses_nothing_and_is_found_again(
         storm(senders, tally, rounds or tally.share(share), kill)
         check(senders, tally)
         assert set(senders.statuses) <= {200, 503}
+
+
+@pytest.mark.parametrize("rounds", [1, LONG])
+def test_a_database_that_is_away_is_answered_for_and_found_when_it_is_back(
+    cluster: postgres.Cluster, mortal_url: str, tmp_path: Path, rounds: int | None, tally: Tally
+) -> None:
+    with serving(mortal_url, tmp_path, **QUIET) as server:
+        senders = Senders(server)
+        with senders.sending():
+            for _ in range(rounds or tally.share(0.05)):
+                wait_for(senders.progressed(), senders.explain)
+                cluster.stop()
+                wait_for(senders.refused(20), senders.explain)
+                answer = request("GET", f"{server.url}/v1/jobs", server.key)
+                assert answer.status == 503
+                assert b"urn:ett-service:problem:storage-unavailable" in answer.body
+                assert int(answer.headers["retry-after"]) > 0
+                assert request("GET", f"{server.url}/healthz").status == 200
+                assert request("GET", f"{server.url}/readyz").status == 503
+                cluster.start()
+                tally.add(others=1)
+            wait_for(senders.progressed(), senders.explain)
+        assert set(senders.statuses) == {200, 503}
+        check(senders, tally)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)

@@ -92,7 +92,7 @@ def test_every_event_has_one_verdict_and_what_is_taken_can_be_kept(events: list[
     assert sorted(taken + refused) == [*range(len(events) + 1)]
     assert verdicts.arrivals[-1].index == len(events)
     for each in verdicts.arrivals:
-        assert decode_body(each.event.type, each.body) == each.event
+        assert decode_body(each.event.type, each.id, each.at, each.body) == each.event
         each.body.encode()
         each.job.encode()
     for refusal in verdicts.refusals:

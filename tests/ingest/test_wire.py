@@ -78,7 +78,9 @@ def test_what_every_event_may_say_is_kept() -> None:
     assert (event.launch, event.attempt, event.cycle) == ("8041", 2, 1)
     assert (event.rank, event.host, event.producer) == (3, "node-7", "p")
     assert (event.mono_us, event.seq) == (-5, 9)
-    assert decode_body(event.type, arrival.body).attributes == {"a": [1.5, None, {"b": True}]}
+    assert decode_body(event.type, arrival.id, arrival.at, arrival.body).attributes == {
+        "a": [1.5, None, {"b": True}]
+    }
 
 
 def test_facts_about_the_job_are_kept() -> None:

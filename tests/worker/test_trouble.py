@@ -31,7 +31,7 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
     broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
     for key in (broken, sound):
         deliver(store, key, [event(AttemptStarted)])
-    unreadable = update(schema.event).where(schema.event.c.job == "broken").values(body="{}")
+    unreadable = update(schema.event).where(schema.event.c.job == "broken").values(body="{")
     store.write(lambda conn: conn.execute(unreadable))
     clock = Clock()
     worker = Worker(store, clock)

@@ -324,7 +324,10 @@ def list_job_events(
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
     next_cursor = pagination.write((rows[-1].at_us, rows[-1].id)) if more else None
     events = [
-        {**wire_members(decode_body(row.type, row.body)), "received_at": rfc3339(row.received_us)}
+        {
+            **wire_members(decode_body(row.type, row.id, row.at_us, row.body)),
+            "received_at": rfc3339(row.received_us),
+        }
         for row in rows
     ]
     if form == "json":

@@ -80,7 +80,8 @@ def _label(text: str) -> str:
     return text
 
 
-Label = Annotated[str, AfterValidator(_label), Field(max_length=400)]
+_NAMED = {"pattern": r"^[^:\x00]+:[^\x00]*$"}
+Label = Annotated[str, AfterValidator(_label), Field(max_length=400, json_schema_extra=_NAMED)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,9 +40,8 @@ from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.record.acts import AdminActs
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import rfc3339
-from ett_service.core.words import Category, Phase
 from ett_service.ingest.refusals import Code, Fault
-from ett_service.ingest.requests import NewMute, frame
+from ett_service.ingest.requests import PHASES, NewMute, frame
 from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.regressions import mutes, regressions
 from ett_service.storage.regressions.mutes import Mute, Muted
@@ -55,8 +54,6 @@ router = APIRouter(
 
 KeyNames = Mapping[str, str]
 """Names of keys by their prefixes."""
-
-_PHASES = frozenset({*map(str, Phase), *map(str, Category)})
 
 
 def key_name(member: str) -> Of:
@@ -193,7 +190,7 @@ def _muted(content: dict[str, Any], now_us: int) -> Muted:
     unknown = sorted(cohort.keys() - DIMENSIONS)
     if unknown:
         raise refused(Fault(Code.UNKNOWN_MEMBER, f"/cohort/{unknown[0]}"))
-    if phase and phase not in _PHASES:
+    if phase and phase not in PHASES:
         raise refused(Fault(Code.UNKNOWN_PHASE, "/phase"))
     muted = Muted(cohort, phase, content.get("begin", now_us), content["until"])
     if muted.until_us <= max(now_us, muted.from_us):

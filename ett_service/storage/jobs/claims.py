@@ -38,7 +38,7 @@ _Rows = Sequence[tuple[Any, ...]]
 
 #: By batch, those that marks name and a fold does not know; a batch without events of the job, too.
 _MARKED_EVENTS = (
-    select(dirty.c.batch, event.c.type, event.c.body)
+    select(dirty.c.batch, event.c.type, event.c.id, event.c.at_us, event.c.body)
     .outerjoin_from(
         dirty,
         event,
@@ -110,11 +110,10 @@ def claim(conn: Connection, key: JobKey, folded: Collection[int] | None) -> Clai
     if not claimed:
         return None
     marks = marks_from((batch, us) for _, batch, us in claimed if batch is not None)
-    record = _record(
-        key, ((kind, body) for _, kind, body in marked if kind is not None), clocks, corrections
-    )
+    stored = (row for _, *row in marked if row[0] is not None)
+    record = _record(key, stored, clocks, corrections)
     # What was marked between the two statements.
-    if later := set(marks.batches) - {batch for batch, _, _ in marked} - set(folded):
+    if later := set(marks.batches) - {batch for batch, *_ in marked} - set(folded):
         record = record._replace(events=[*record.events, *events(conn, *key, later)])
     return ClaimedJob(claimed[0][0], marks, _head(head), record)
 
@@ -138,11 +137,11 @@ def _head(rows: _Rows) -> Head | None:
 
 
 def _record(
-    key: JobKey, bodies: Iterable[tuple[Any, ...]], clocks: _Rows, corrections: _Rows
+    key: JobKey, stored: Iterable[Sequence[Any]], clocks: _Rows, corrections: _Rows
 ) -> JobRecord:
     return JobRecord(
         key,
-        [decode_body(kind, body) for kind, body in bodies],
+        [decode_body(*row) for row in stored],
         dict(clocks),
         corrections_from(corrections),
     )

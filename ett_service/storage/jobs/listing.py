@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 
 from ett_service.core.words import WASTED, JobState, Period
+from ett_service.storage.record.events import whole_body
 from ett_service.storage.schema import event, job_ledger, project, share
 from ett_service.storage.schema.ledger import ETT_RATIO
 
@@ -188,7 +189,7 @@ def event_bodies(
     size = 0
     while piece := _event_piece(conn, project_id, job, after):
         for row in piece:
-            size += len(row.body)
+            size += len(whole_body(row.id, row.at_us, row.body))
             if len(rows) == limit or (rows and size > most_bytes):
                 return rows, True
             rows.append(row)

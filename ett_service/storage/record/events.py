@@ -29,10 +29,7 @@ from ett_service.storage.schema.record import EXCLUSION
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
-DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPES.items()}
-"""What reads the event of each type from its body."""
-
-
+_DECODERS = {name: msgspec.json.Decoder(kind).decode for name, kind in EVENT_TYPES.items()}
 _MEMBERS = {name: tuple(each.name for each in fields(kind)) for name, kind in EVENT_TYPES.items()}
 
 EPOCH_EVERY_US = SECOND_US
@@ -59,27 +56,68 @@ def members_of(event: Event) -> dict[str, Any]:
 
 
 def encode_members(kind: str, members: dict[str, Any]) -> str:
-    """Return the canonical content of an event, its id included; *members* lose what is empty."""
+    """Return the canonical content of an event; *members* lose what is empty."""
     for name, empty in _EMPTY[kind]:
         if name in members and members[name] == empty:
             del members[name]
     return _ENCODER.encode(members).decode()
 
 
+_NUMBERED = "-"
+"""Begins the body of an event whose id is its producer and its number: ``PRODUCER-NUMBER``."""
+
+_WHOLE = '{"at":'
+"""Begins a body of before: it repeats the id and the instant, which every row has beside it."""
+
+
+def encode_rest(kind: str, members: dict[str, Any]) -> str:
+    """Return the canonical body of an event: what its row does not say beside it.
+
+    *members* lose what is empty, id and instant, and, if the id says them, producer and number.
+    """
+    name = members.pop("id")
+    del members["at"]
+    producer, number = members.get("producer"), members.get("seq", -1)
+    if producer is not None and number >= 0 and name == f"{producer}-{number}":
+        del members["producer"], members["seq"]
+        return _NUMBERED + encode_members(kind, members)
+    return encode_members(kind, members)
+
+
 def encode_body(event: Event) -> str:
-    """Return the canonical content of *event*, its id included."""
-    return encode_members(event.type, members_of(event))
+    """Return the canonical body of *event*, beside type, id and instant."""
+    return encode_rest(event.type, members_of(event))
 
 
-def decode_body(kind: str, body: str) -> Event:
-    """Return the event of type *kind* that was stored as *body*."""
-    return DECODERS[kind](body)
+def whole_body(name: str, at_us: int, body: str) -> str:
+    """Return as JSON all that an event says but for its type; *name* is its id."""
+    if body.startswith(_WHOLE):
+        return body
+    begin = f'{{"id":"{name}","at":{at_us}'
+    if body.startswith(_NUMBERED):
+        producer, _, number = name.rpartition("-")
+        begin += f',"producer":"{producer}","seq":{number}'
+        body = body[1:]
+    return f"{begin}{body[1:]}" if body == "{}" else f"{begin},{body[1:]}"
 
 
-Content = tuple[str, str]
-"""What an event says: its type and its body."""
+def own_members(body: str) -> str:
+    """Return as JSON what a stored *body* says itself."""
+    return body.removeprefix(_NUMBERED)
 
-_CONTENTS = select(event.c.job, event.c.id, event.c.type, event.c.body).where(
+
+def decode_body(kind: str, name: str, at_us: int, body: str) -> Event:
+    """Return the event of type *kind*, whose id is *name*, that was stored as *body*."""
+    return _DECODERS[kind](whole_body(name, at_us, body))
+
+
+Content = tuple[str, int, str]
+"""What an event says beside its id: its type, its instant and its body."""
+
+_STORED = (event.c.type, event.c.id, event.c.at_us, event.c.body)
+"""What :func:`decode_body` takes."""
+
+_CONTENTS = select(event.c.job, *_STORED).where(
     event.c.project_id == bindparam("project_id"), event.c.batch != bindparam("batch")
 )
 _IDS = select(event.c.job, event.c.id).where(event.c.project_id == bindparam("project_id"))
@@ -94,7 +132,13 @@ def stored_contents(
     """Return by job and id what those events say that other batches brought."""
     parameters = {"project_id": project_id, "batch": but_of_batch}
     rows = among_pairs(conn, _CONTENTS, (event.c.job, event.c.id), keys, parameters)
-    return {(job, name): (kind, body) for job, name, kind, body in rows}
+    return {(job, name): _content(kind, name, at, body) for job, kind, name, at, body in rows}
+
+
+def _content(kind: str, name: str, at_us: int, body: str) -> Content:
+    if body.startswith(_WHOLE):
+        body = encode_body(decode_body(kind, name, at_us, body))
+    return kind, at_us, body
 
 
 def stored_ids(conn: Connection, project_id: int, keys: Collection[Pair]) -> set[Pair]:
@@ -128,7 +172,7 @@ T = TypeVar("T")
 
 _event, _producer, _job, _store = schema.event, schema.producer, schema.job, schema.store
 
-EVENTS = select(_event.c.type, _event.c.body).where(
+EVENTS = select(*_STORED).where(
     _event.c.project_id == bindparam("project_id"), _event.c.job == bindparam("job")
 )
 _EVENTS_OF_BATCHES = EVENTS.where(_event.c.batch.in_(bindparam("batches", expanding=True)))
@@ -156,11 +200,11 @@ def events(
     of_the_job = {"project_id": project_id, "job": job}
     if batches is None:
         rows = conn.execute(EVENTS, of_the_job)
-        return [decode_body(kind, body) for kind, body in rows]
+        return [decode_body(*row) for row in rows]
     decoded: list[Event] = []
     for piece in _pieces(batches):
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece})
-        decoded += [decode_body(kind, body) for kind, body in rows]
+        decoded += [decode_body(*row) for row in rows]
     return decoded
 
 
@@ -174,7 +218,7 @@ def spans_of_phase(conn: Connection, project_id: int, job: str, phase: Phase) ->
     """Return the job's spans that are over, of one phase and its stages, in no order."""
     named = f'"phase":"{phase}"'
     rows = conn.execute(_SPANS, {"project_id": project_id, "job": job, "phase": named})
-    spans = (decode_body(kind, body) for kind, body in rows)
+    spans = (decode_body(*row) for row in rows)
     return [span for span in spans if isinstance(span, SpanOver) and span.phase is phase]
 
 
@@ -286,7 +330,7 @@ CLOCKS = select(producer.c.producer, producer.c.offset_us).where(
 _CLOCKS_OF_JOBS = select(producer.c.job, producer.c.producer, producer.c.offset_us).where(
     *of_jobs(producer), _WRONG
 )
-_EVENTS_OF_JOBS = select(event.c.job, event.c.type, event.c.body).where(*of_jobs(event))
+_EVENTS_OF_JOBS = select(event.c.job, *_STORED).where(*of_jobs(event))
 _CORRECTED = (
     select(correction.c.job)
     .where(*of_jobs(correction), correction.c.taken_back_us.is_(None))
@@ -326,13 +370,13 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
         name: corrections_of(conn, JobKey(batch.project_id, name))
         for name in conn.scalars(_CORRECTED, parameters)
     }
-    bodies: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name, kind, body in conn.execute(_EVENTS_OF_JOBS, parameters).all():
-        bodies[name].append((kind, body))
+    stored: defaultdict[str, list[Sequence[Any]]] = defaultdict(list)
+    for name, *row in conn.execute(_EVENTS_OF_JOBS, parameters).all():
+        stored[name].append(row)
     for name in batch.jobs:
         yield JobRecord(
             JobKey(batch.project_id, name),
-            [DECODERS[kind](body) for kind, body in bodies.pop(name, ())],
+            [decode_body(*row) for row in stored.pop(name, ())],
             clocks.get(name, {}),
             corrected.get(name, _NO_CORRECTIONS),
         )

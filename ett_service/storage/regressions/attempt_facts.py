@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Select, and_, or_, select
 from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
 from ett_service.core.fleet.owned_time import size_of
+from ett_service.storage.record.events import own_members
 from ett_service.storage.regressions.observations import kind_of_start
 from ett_service.storage.schema import attempt_ledger, event, job_ledger
 
@@ -147,7 +148,7 @@ def _reported(
     )
     by_life: defaultdict[tuple[str, _LifeKey], _Reported] = defaultdict(_Reported)
     for job, kind, body in conn.execute(statement):
-        members = _event_body(body)
+        members = _event_body(own_members(body))
         reported = by_life[job, _LifeKey(members.launch, members.attempt, members.cycle or 0)]
         state = members.attributes.get(CACHE)
         if kind == AttemptStarted.type and members.host:

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 import zstandard
+from sqlalchemy import Connection
 
 from ett_service.core.intervals import rfc3339
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.jobs import listing
 from ett_service.storage.record import events as stored_events
+from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job, wire_event
-from tests.builders.record import wire
+from tests.builders.ledgers import accept
+from tests.builders.record import progress, wire
 from tests.builders.servers.application import LIMITS, Service, running
 
 JSON = {"Content-Type": "application/json"}
@@ -318,3 +322,21 @@ def test_pages_of_events_hold_each_event_once_in_order(service: Service, limit: 
 def test_a_cursor_that_is_none_is_refused(service: Service, cursor: str) -> None:
     service.ingest([wire_event("heartbeat", 0)])
     assert service.get(EVENTS, 422, cursor=cursor)["errors"][0]["code"] == "bad_cursor"
+
+
+@ON_ONE_ENGINE
+def test_a_page_of_large_events_ends_at_8_mib_and_the_next_one_goes_on(service: Service) -> None:
+    large = [progress(step, NOON + step, attributes={"a": "x" * 200_000}) for step in range(1, 51)]
+
+    def write(conn: Connection) -> None:
+        project_id = listing.project_id(conn, "research")
+        assert project_id is not None
+        accept(conn, JobKey(project_id, "large"), large)
+
+    service.store.write(write)
+    first = service.get("/v1/jobs/large/events", limit=10_000)
+    rest = service.get("/v1/jobs/large/events", limit=10_000, cursor=first["next_cursor"])
+
+    assert len(first["events"]) == 8 * (1 << 20) // 200_000
+    assert rest["next_cursor"] is None
+    assert [each["step"] for each in first["events"] + rest["events"]] == list(range(1, 51))

@@ -62,9 +62,11 @@ def server(programs: Path, *options: str, data: Path | None = None) -> Iterator[
 
 
 @contextmanager
-def cluster(programs: Path, *options: str, data: Path | None = None) -> Iterator["Cluster"]:
-    """Do the same, and yield a server that can be killed and started again."""
-    folder = Path(tempfile.mkdtemp(prefix="ett-postgres-"))
+def cluster(
+    programs: Path, *options: str, data: Path | None = None, disk: Path | None = None
+) -> Iterator["Cluster"]:
+    """Do the same, maybe on a *disk*, and yield a server that can be killed and started again."""
+    folder = Path(tempfile.mkdtemp(prefix="ett-postgres-", dir=disk))
     user = "nobody" if os.getuid() == 0 else None  # the server refuses to be run by root
     try:
         programs = _reachable(programs, folder, user)
@@ -140,6 +142,11 @@ class Cluster:
         with (self.folder / "log").open("ab") as log:
             self._process = self._start("postgres", options, log)
         _await(self._process, self.folder)
+
+    def mend(self) -> None:
+        """Start it again, if it has given up."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
 
     def kill(self) -> None:
         """End it as a power cut would; its sessions end on their own."""

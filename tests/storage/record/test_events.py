@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Table, insert
 
-from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event, JobFacts, Progress
+from ett_service.core.events import EVENT_TYPES, AttemptEnded, Event, Heartbeat, JobFacts, Progress
 from ett_service.core.words import Cause, Outcome, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.backup import renew_epoch
@@ -17,6 +17,7 @@ from ett_service.storage.record.events import (
     StoreEpoch,
     decode_body,
     encode_body,
+    events,
     store_epoch,
     stored_contents,
     stored_offsets,
@@ -41,11 +42,15 @@ REQUIRED: dict[str, dict[str, Any]] = {
 ODD = ['quote"', "back\\slash", "é😀", "comma,", "{}", "'"]
 
 
+def read_again(written: Event) -> Event:
+    return decode_body(written.type, written.id, written.at, encode_body(written))
+
+
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_an_event_of_each_type_is_read_as_it_was_written(kind: str) -> None:
     written: Event = event(EVENT_TYPES[kind], **REQUIRED.get(kind, {}))
 
-    assert decode_body(kind, encode_body(written)) == written
+    assert read_again(written) == written
 
 
 @given(
@@ -57,13 +62,53 @@ def test_an_event_of_each_type_is_read_as_it_was_written(kind: str) -> None:
 def test_an_ending_is_read_as_it_was_written(**members: Any) -> None:
     written = event(AttemptEnded, outcome=Outcome.FAILED, **members)
 
-    assert decode_body("attempt_ended", encode_body(written)) == written
+    assert read_again(written) == written
 
 
 def test_members_at_their_defaults_are_left_out() -> None:
-    assert encode_body(progress(7, id="a", attempt=0, rank=None, attributes={})) == (
-        f'{{"at":{NOON},"id":"a","step":7}}'
-    )
+    assert encode_body(progress(7, id="a", attempt=0, rank=None, attributes={})) == ('{"step":7}')
+
+
+WHOLE = '{"at":1772366400000000,"host":"n1","id":"P-7","producer":"P","seq":7,"step":7}'
+
+
+def test_a_row_says_nothing_twice() -> None:
+    def body(name: str, **members: Any) -> str:
+        return encode_body(progress(7, id=name, producer="P", **members))
+
+    assert body("P-7", seq=7) == '-{"step":7}'
+    assert body("P-8", seq=7) == '{"producer":"P","seq":7,"step":7}'
+    assert body("P--7", seq=-7) == '{"producer":"P","seq":-7,"step":7}'
+    assert body("P-7") == '{"producer":"P","step":7}'
+
+
+@given(
+    producer=st.none() | st.sampled_from(["P", "P-1", "-", "p.q:r_", "é"]),
+    seq=st.none() | st.integers(-3, 12),
+    data=st.data(),
+)
+def test_what_an_id_says_of_its_producer_is_read_from_it(
+    producer: str | None, seq: int | None, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from([f"{producer}-{seq}", "P-1-1", "P--1", "-1", "P", "1"]))
+    for written in (
+        progress(1, id=name, producer=producer, seq=seq),
+        event(Heartbeat, id=name, producer=producer, seq=seq),
+    ):
+        assert read_again(written) == written
+
+
+def test_a_body_from_before_is_read_and_is_the_same_fact(store: Store, project_id: int) -> None:
+    row = {"project_id": project_id, "job": "llm", "id": "P-7", "type": "progress", "batch": 5}
+    add(store, job, {"project_id": project_id, "job": "llm", "received_us": NOON})
+    add(store, schema.event, row | {"at_us": NOON, "received_us": NOON, "body": WHOLE})
+    now = progress(7, id="P-7", producer="P", seq=7, host="n1")
+
+    with store.reading() as conn:
+        contents = stored_contents(conn, project_id, [("llm", "P-7")], but_of_batch=6)
+        assert events(conn, project_id, "llm") == [now]
+
+    assert contents == {("llm", "P-7"): ("progress", NOON, encode_body(now))}
 
 
 def test_the_order_in_which_members_came_does_not_show() -> None:
@@ -78,7 +123,7 @@ def test_the_order_in_which_members_came_does_not_show() -> None:
 
 
 def test_a_rank_of_zero_is_kept() -> None:
-    decoded = decode_body("progress", encode_body(progress(0, rank=0, seq=0)))
+    decoded = read_again(progress(0, rank=0, seq=0))
 
     assert isinstance(decoded, Progress)
     assert (decoded.rank, decoded.seq, decoded.step) == (0, 0, 0)
@@ -142,7 +187,7 @@ def test_contents_are_found_by_job_and_id_but_those_of_the_batch_itself(
         assert stored_contents(conn, project_id + 1, ids, but_of_batch=6) == {}
         assert stored_contents(conn, project_id, [], but_of_batch=6) == {}
 
-    assert contents == {(name, "a"): ("heartbeat", f"<{name}>") for name in ODD}
+    assert contents == {(name, "a"): ("heartbeat", 1, f"<{name}>") for name in ODD}
 
 
 def test_offsets_are_found_by_job_and_producer(with_events: Store, project_id: int) -> None:
