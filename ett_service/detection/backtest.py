@@ -21,7 +21,6 @@ from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult, attributed, days_to_read, memory_of, search
 
 _NO_MEMORY = Memory()
-_BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})
 
 
 @dataclass(slots=True)
@@ -122,7 +121,8 @@ def _extend(
     if run_finding is not None and run_finding.finding.holds:
         course.latest, course.latest_us = run_finding, at_us
     step = transition(before, after)
-    if step is not None:
-        course.steps.append((at_us, step))
-    if step in _BEGINS_TO_FIRE:
+    if step is None:
+        return
+    course.steps.append((at_us, step))
+    if step.begins_to_fire:
         course.fired = course.latest

@@ -71,6 +71,7 @@ class Scan:
     findings: tuple[Finding, ...]
     power: tuple[Power, ...]
     series: int  #: how many were tested
+    gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
 
 
 @dataclass(frozen=True, slots=True)

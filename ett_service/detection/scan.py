@@ -29,6 +29,7 @@ from ett_service.detection.selection import (
     candidates,
     thresholds,
 )
+from ett_service.detection.stale_changes import gone, is_stale
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -75,13 +76,19 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
         memory.accepted,
     )
     findings += mix_changes(window, scores, series, options)
+    findings = [each for each in findings if not is_stale(each, sample, options.recent_days)]
     findings.sort(key=lambda finding: (finding.p, finding.series))
     power = [
         power
         for of_model, threshold in zip(scores, limits, strict=True)
         for power in powers(of_model, threshold.weight * options.q / max(series, 1), options)
     ]
-    return Scan((*findings, *followed(models, options)), tuple(power), series)
+    return Scan(
+        (*findings, *followed(models, options)),
+        tuple(power),
+        series,
+        gone(sample, memory.open, options.recent_days),
+    )
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,11 @@ class Transition(StrEnum):
         """Whether receivers are notified, if the verdict is one that alerts."""
         return self not in {Transition.PENDING, Transition.LAPSED}
 
+    @property
+    def begins_to_fire(self) -> bool:
+        """Whether it fires from this run on."""
+        return self in {Transition.FIRING, Transition.REOPENED}
+
 
 def step(
     before: FindingState | None, finding: Finding | None, at_us: int, rules: StateRules

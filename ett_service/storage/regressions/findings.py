@@ -26,7 +26,6 @@ from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
-    Transition,
     advance,
     is_firing_version,
     transition,
@@ -238,7 +237,7 @@ def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> Non
             "severity": run_finding.severity.value,
             "attribution": to_json(run_finding.attribution),
         }
-    if what in {Transition.FIRING, Transition.REOPENED}:
+    if what is not None and what.begins_to_fire:
         row |= {"acknowledged_us": None, "acknowledged_by": None}
     if before is None or before.pending_us != after.pending_us:
         regression_id = new_id(project_id, after.key, after.pending_us)
