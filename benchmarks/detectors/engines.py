@@ -105,7 +105,8 @@ class DailySearch:
 
     def step(self, scanned: Scan, at_us: int) -> list[Finding]:
         """Take the next state of every finding; return what begins to fire, in their order."""
-        after = advance(self._standings, scanned.findings, at_us, self._rules, scanned.gone)
+        before, rules = self._standings, self._rules
+        after = advance(before, scanned.findings, at_us, rules, scanned.gone, scanned.standing)
         firing = [each for each in scanned.findings if self._begins_to_fire(each, after)]
         self._standings = after
         return firing

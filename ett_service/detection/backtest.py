@@ -94,7 +94,7 @@ def backtest(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: Stat
     for at_us in runs_at:
         result = search(observed, at_us, plan, memory_of(states.values()))
         runs.append(result if at_us == runs_at[-1] else replace(result, power=()))
-        after = advance(states, result.findings, at_us, rules, result.gone)
+        after = advance(states, result.findings, at_us, rules, result.gone, result.standing)
         by_key = {FindingKey.of(each.finding): each for each in result.run_findings}
         for key in states | after:
             _extend(courses, states.get(key), after.get(key), by_key.get(key), at_us)

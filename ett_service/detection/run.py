@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US, WEEK_US
 from ett_service.core.regressions.finding import (
     Attribution,
+    Cohort,
     Finding,
     Impact,
     Metric,
@@ -19,12 +20,13 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
-from ett_service.core.regressions.state import LASTING, FindingState
+from ett_service.core.regressions.state import LASTING, STAYING, FindingState
 from ett_service.detection.attribution.attribute import attribute
 from ett_service.detection.observed.inputs import observe
 from ett_service.detection.observed.sample import Floats, Observed
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
 from ett_service.detection.scan import scan
+from ett_service.detection.verdict import is_outage
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy
 
@@ -46,6 +48,7 @@ class RunResult:
     power: tuple[Power, ...]
     series: int  #: how many were tested
     gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
+    standing: tuple[Series, ...] = ()  #: see ``Scan``
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -72,7 +75,7 @@ def search(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> Run
     scanned = scan(sample, options, memory)
     impacts = Impacts(observed, as_of_us, options.recent_days, plan.economy)
     run_findings = tuple(map(impacts.rated, scanned.findings))
-    return RunResult(run_findings, scanned.power, scanned.series, scanned.gone)
+    return RunResult(run_findings, scanned.power, scanned.series, scanned.gone, scanned.standing)
 
 
 def attributed(
@@ -97,24 +100,34 @@ def memory_of(
 ) -> Memory:
     """Return the memory; *accepted* is since when values may be a series' baseline.
 
-    A firing finding keeps its baseline. Days of incidents and of resolved regressions are no part
-    of a later baseline: else a recovery would look like an improvement, and a relapse like
-    nothing. An accepted change is normal from then on.
+    A firing finding keeps its baseline, and what is pending its place. Days of incidents and of
+    resolved regressions are no part of a later baseline: else a recovery would look like an
+    improvement, and a relapse like nothing. An accepted change is normal from then on.
     """
     frozen: dict[Series, FrozenBaseline] = {}
+    pending: dict[Series, FrozenBaseline] = {}
     bad: dict[Series, tuple[tuple[int, int], ...]] = {}
+    outages: dict[Cohort, tuple[tuple[int, int], ...]] = {}
     for state in states:
         series = state.finding.series
         if state.state is State.FIRING and state.verdict in LASTING:
-            frozen[series] = FrozenBaseline(
-                from_us=state.baseline_from_us,
-                to_us=state.baseline_to_us,
-                onset_us=state.onset_us,
-                improvement=state.verdict is Verdict.IMPROVEMENT,
-            )
+            frozen[series] = _baseline_of(state)
+        elif state.state is State.PENDING and state.verdict in STAYING:
+            pending[series] = _baseline_of(state)
         elif (span := _bad_days(state)) and series not in accepted:
             bad[series] = (*bad.get(series, ()), span)
-    return Memory(open=frozen, accepted=dict(accepted), incidents=bad)
+            if is_outage(series.subject.metric, state.verdict, span):
+                outages[series.cohort] = (*outages.get(series.cohort, ()), span)
+    return Memory(frozen, pending, dict(accepted), bad, outages)
+
+
+def _baseline_of(state: FindingState) -> FrozenBaseline:
+    return FrozenBaseline(
+        from_us=state.baseline_from_us,
+        to_us=state.baseline_to_us,
+        onset_us=state.onset_us,
+        improvement=state.verdict is Verdict.IMPROVEMENT,
+    )
 
 
 def _bad_days(state: FindingState) -> tuple[int, int] | None:

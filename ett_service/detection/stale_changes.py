@@ -7,6 +7,7 @@ import numpy as np
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject
 from ett_service.core.words import Category
+from ett_service.detection.models.residuals import logarithms
 from ett_service.detection.models.series_model import medians
 from ett_service.detection.observed.sample import Durations, Flags, Floats, Sample
 from ett_service.detection.window import within
@@ -75,7 +76,7 @@ def _level(
     if subject.metric is Metric.CACHE_MISS_RATIO:
         level = values.us[chosen].astype(np.float64)
         return float(np.mean(level)) if len(level) >= _FEWEST_VALUES else None
-    log = (np.log(values.us) - _of_setting(subject, values))[chosen][-latest:]
+    log = (logarithms(values.us) - _of_setting(subject, values))[chosen][-latest:]
     return float(np.median(log)) if len(log) >= _FEWEST_VALUES else None
 
 
@@ -84,7 +85,7 @@ def _of_setting(subject: Subject, values: Durations) -> Floats:
     if subject.metric is not Metric.STEP_SECONDS:
         return np.zeros(len(values.us))
     stratum = values.stratum.astype(np.intp)
-    return medians(np.log(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
+    return medians(logarithms(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
 
 
 def _failure_rate(

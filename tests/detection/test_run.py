@@ -31,8 +31,17 @@ def test_what_fires_keeps_its_baseline() -> None:
         )
 
 
-def test_what_is_pending_keeps_nothing() -> None:
-    assert memory_of([_standing(finding(), runs=1)]) == Memory()
+def test_what_is_pending_is_followed_with_its_baseline() -> None:
+    result = finding()
+    frozen = FrozenBaseline(
+        result.before.from_us, result.before.to_us, result.onset_us, improvement=False
+    )
+    for verdict in (Verdict.REGRESSION, Verdict.SMALL):
+        memory = memory_of([_standing(replace(result, verdict=verdict), runs=1)])
+        assert memory == Memory(pending={result.series: frozen})
+
+
+def test_what_only_moved_keeps_nothing() -> None:
     for verdict in (Verdict.MIX, Verdict.RELABELLING):
         assert memory_of([_standing(finding(verdict))]) == Memory()
 
@@ -47,6 +56,9 @@ def test_bad_days_are_no_part_of_a_later_baseline() -> None:
     assert memory.incidents == {
         incident.series: ((incident.after.from_us, incident.after.to_us),),
         cured.finding.series: ((cured.onset_us, AT_US + 9 * DAY_US),),
+    }
+    assert memory.outages == {
+        incident.series.cohort: ((incident.after.from_us, incident.after.to_us),)
     }
 
 

@@ -5,6 +5,7 @@ stage shows in all of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from ett_service.core.intervals import DAY_US
@@ -145,16 +146,30 @@ def cause_of(finding: Finding, attribution: Attribution) -> CommonCause:
 
 
 def counted_once(findings: Iterable[Finding]) -> list[Finding]:
-    """Return those of one cause whose costs may be added: none is part of another.
+    """Return findings whose costs may be added: each with what no other one of them costs.
 
-    Of a cohort and one that it is part of the wider counts, and of time to start and its phases
-    the phases.
+    Of time to start and its phases the phases count, and of a cohort and one that it is part of the
+    wider; what the rest costs more than these stays. Those of which nothing is left are left out.
     """
     counted: list[Finding] = []
     for finding in sorted(findings, key=_from_cause_to_effect):
-        if not any(_holds(other.series, finding.series) for other in counted):
-            counted.append(finding)
+        parts = [other for other in counted if _holds(other.series, finding.series)]
+        if (left := _without(finding, parts)) is not None:
+            counted.append(left)
     return counted
+
+
+def _without(finding: Finding, parts: Sequence[Finding]) -> Finding | None:
+    """Take the costs of *parts* off a finding; None where nothing is left, or nobody knows."""
+    if not parts:
+        return finding
+    impact = finding.impact
+    whole = impact.gpu_hours_per_week or 0.0
+    left = whole - sum(part.impact.gpu_hours_per_week or 0.0 for part in parts)
+    if left <= 0:
+        return None
+    cost = None if impact.cost_per_week is None else impact.cost_per_week * left / whole
+    return replace(finding, impact=replace(impact, gpu_hours_per_week=left, cost_per_week=cost))
 
 
 def _from_cause_to_effect(finding: Finding) -> tuple[int, int, Series]:

@@ -16,6 +16,9 @@ from ett_service.core.regressions.finding import Finding, Resolution, Series, St
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 """While these fire, each run reports whether they still hold; silence means too few values."""
 
+STAYING = LASTING | {Verdict.SMALL}
+"""While these are pending, each run that does not find them reports whether they may still hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class StateRules:
@@ -104,13 +107,19 @@ class Transition(StrEnum):
 
 
 def step(
-    before: FindingState | None, finding: Finding | None, at_us: int, rules: StateRules
+    before: FindingState | None,
+    finding: Finding | None,
+    at_us: int,
+    rules: StateRules,
+    *,
+    stands: bool = False,
 ) -> FindingState | None:
     """Return the state of a finding after the run at *at_us*; None where it is inactive.
 
     *finding* is what that run found of the same key, or reported of one that fires; None where it
     found nothing. For a lasting verdict that fires, None means too few values: nothing changes.
-    Nor does a run that is not later than the last change anything.
+    What is pending *stands* where nothing shows that its change is over. A run that is not later
+    than the last changes nothing.
     """
     if before is None:
         return _begun(finding, at_us, rules) if finding is not None and finding.holds else None
@@ -121,7 +130,7 @@ def step(
     again = finding if _is_found_again(before, finding) else None
     if before.state is State.RESOLVED:
         return _while_resolved(before, again, at_us, rules)
-    return _while_pending(before, again, at_us, rules)
+    return _while_pending(before, again, at_us, rules, stands=stands)
 
 
 def advance(
@@ -130,11 +139,13 @@ def advance(
     at_us: int,
     rules: StateRules,
     gone: Collection[Series] = (),
+    standing: Collection[Series] = (),
 ) -> dict[FindingKey, FindingState]:
     """Take the step of a whole run: return all states after it, resolved ones included.
 
     A key of *before* that is missing from the answer became inactive. Of *gone* series nothing
-    ran in all the time that was searched.
+    ran in all the time that was searched. Of *standing* ones that are pending nothing shows that
+    the change is over.
     """
     by_key = _news(before, {FindingKey.of(finding): finding for finding in findings})
     by_fingerprint = {finding.fingerprint: finding for finding in by_key.values()}
@@ -144,7 +155,8 @@ def advance(
         finding = by_key.get(key)
         if finding is None and state is not None and state.state is State.FIRING:
             finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
-        now = step(state, finding, at_us, rules)
+        stands = state is not None and key.verdict in STAYING and state.finding.series in standing
+        now = step(state, finding, at_us, rules, stands=stands)
         if now is not None and finding is None and _is_gone(now, at_us, gone):
             now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
         if now is not None:
@@ -268,15 +280,21 @@ def _confirmed(
 
 
 def _while_pending(
-    before: FindingState, again: Finding | None, at_us: int, rules: StateRules
+    before: FindingState,
+    again: Finding | None,
+    at_us: int,
+    rules: StateRules,
+    *,
+    stands: bool,
 ) -> FindingState | None:
-    """Keep the place of what is pending over a run that did not find it, but not over several.
+    """Keep the place of what is pending over a run without it, but not over several in a row.
 
     A change near the limit is found on most days, not on all.
     """
     if again is not None:
         return _confirmed(before, again, at_us, rules)
-    quiet = replace(before, quiet_runs=before.quiet_runs + 1, last_run_us=at_us)
+    quiet_runs = 0 if stands else before.quiet_runs + 1
+    quiet = replace(before, quiet_runs=quiet_runs, last_run_us=at_us)
     return None if quiet.quiet_runs >= rules.quiet_runs else quiet
 
 

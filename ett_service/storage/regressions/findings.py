@@ -173,11 +173,13 @@ def record(
     at_us: int,
     findings: Iterable[RunFinding],
     rules: StateRules,
+    *,
     gone: Collection[Series] = (),
+    standing: Collection[Series] = (),
 ) -> None:
     """Take the step of the run at *at_us*, and write what it changes.
 
-    Of *gone* series nothing ran in the time that was searched. The states before it are read here,
+    *gone* and *standing* are those of ``advance``. The states before it are read here,
     under the locks of their rows: somebody may have accepted one of them during the run.
     """
     by_key = {FindingKey.of(run_finding.finding): run_finding for run_finding in findings}
@@ -188,7 +190,7 @@ def record(
         state = state_of(row)
         ids[state.key], before[state.key] = row.id, state
     run_findings = [run_finding.finding for run_finding in by_key.values()]
-    after = advance(before, run_findings, at_us, rules, gone)
+    after = advance(before, run_findings, at_us, rules, gone, standing)
     for key in {**before, **after}:
         now, was = after.get(key), before.get(key)
         if now is not was:

@@ -96,6 +96,16 @@ def test_a_cohort_counts_as_part_of_a_wider_one() -> None:
     assert counted_once([finding(), wide, finding(INDUCTOR)]) == [wide]
 
 
+def test_of_a_wider_effect_only_what_its_counted_parts_cost_is_left_out() -> None:
+    phase, start = finding(gpu_hours=50.0), finding(START, (), gpu_hours=1_000.0)
+    ett = finding(ETT, (), gpu_hours=1_000.0)
+
+    counted = counted_once([ett, start, phase])
+    assert [each.series for each in counted] == [phase.series, start.series]
+    assert [each.impact.gpu_hours_per_week for each in counted] == [50.0, 950.0]
+    assert counted[1].impact.cost_per_week == pytest.approx(742.0 * 0.95)
+
+
 def test_what_only_an_uncounted_one_holds_is_counted() -> None:
     start = finding(START, OTHER)
     assert counted_once([finding(), finding(START, ()), start]) == [finding(), start]
