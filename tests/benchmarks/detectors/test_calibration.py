@@ -19,10 +19,29 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("shape", "fleets"), [("zipf", 3), ("bimodal", 2), ("ar1", 3)])
-def test_scores_of_fleets_without_a_change_spread_by_one(shape: str, fleets: int) -> None:
-    deviations = _deviations(shape, 60, fleets)
-    assert deviations
+@pytest.mark.parametrize(
+    ("shape", "rate", "fleets", "sizes"),
+    [
+        ("zipf", 60, 3, {"middle", "large"}),
+        ("zipf", 12, 2, {"small"}),
+        ("bimodal", 60, 2, {"middle"}),
+        ("ar1", 60, 3, {"middle", "large"}),
+    ],
+)
+def test_scores_of_fleets_without_a_change_spread_by_one(
+    shape: str, rate: int, fleets: int, sizes: set[str]
+) -> None:
+    deviations = _deviations(shape, rate, fleets)
+    assert sizes <= set(deviations)
+    assert all(0.9 <= deviation <= 1.1 for deviation in deviations.values()), deviations
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rate", [12, 60])
+def test_scores_spread_by_one_in_every_shape_and_size_of_cohort(shape: str, rate: int) -> None:
+    deviations = _deviations(shape, rate, 8)
+    assert len(deviations) > 1
     assert all(0.9 <= deviation <= 1.1 for deviation in deviations.values()), deviations
 
 

@@ -206,6 +206,7 @@ def test_refusals_are_printed(served: Regressed, capsys: pytest.CaptureFixture[s
             ("checkpoint_blocking_seconds", "checkpoint_blocking", "", ""),
             "checkpoint_blocking_seconds",
         ),
+        (("cache_miss_ratio", "pt2_compile", "", ""), "cache_miss_ratio pt2_compile"),
         (("failures_per_gpu_hour", "", "", "infra/gpu"), "failures_per_gpu_hour infra/gpu"),
     ],
 )
