@@ -62,17 +62,18 @@ def retrace(
 ) -> tuple[Backtest, Observed]:
     """Read a project once and run the detector at instants in ascending order, whole days apart.
 
-    What did not lapse is attributed. The power of a single run is that of a search with *memory*,
-    which is of the searches that were stored before.
+    What did not lapse is attributed. The power of the last run is that of a search with *memory*,
+    which is of the searches that were stored before it.
     """
     window = plan.options.recent_days + plan.options.baseline_days
     before = (runs_at[-1] - runs_at[0]) // DAY_US
     days = max(window + before, days_to_read(runs_at[-1], plan.options, memory))
     observed = observe(conn, project_id, runs_at[-1], days, plan)
     retraced = backtest(observed, runs_at, plan, rules)
-    if len(runs_at) == 1 and memory != _NO_MEMORY:
-        power = search(observed, runs_at[0], plan, memory).power
-        retraced = replace(retraced, runs=[replace(retraced.last, power=power)])
+    if memory != _NO_MEMORY:
+        power = search(observed, runs_at[-1], plan, memory).power
+        last = replace(retraced.last, power=power)
+        retraced = replace(retraced, runs=[*retraced.runs[:-1], last])
     for course in retraced.courses:
         if not course.lapsed:
             # Nearest to the onset, what came with it stands out most.

@@ -43,6 +43,7 @@ class Memory:
     """What earlier runs found and people accepted."""
 
     open: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
+    noise: frozenset[Series] = frozenset()  #: open ones that explain nothing, as people said
     pending: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
     accepted: Mapping[Series, int] = field(default_factory=dict)
     """Since when, in microseconds, values may be part of a series' baseline."""
@@ -50,6 +51,11 @@ class Memory:
     """Spans of incidents in microseconds; they are no part of a baseline."""
     outages: Mapping[Cohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Spans of short incidents of phases and failures: other subjects were not as usual, either."""
+
+    @property
+    def explaining(self) -> Mapping[Series, FrozenBaseline]:
+        """The open ones that explain others: what people called noise is none of them."""
+        return {series: frozen for series, frozen in self.open.items() if series not in self.noise}
 
 
 @dataclass(frozen=True, slots=True)

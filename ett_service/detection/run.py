@@ -102,9 +102,11 @@ def memory_of(
 
     A firing finding keeps its baseline, and what is pending its place. Days of incidents and of
     resolved regressions are no part of a later baseline: else a recovery would look like an
-    improvement, and a relapse like nothing. An accepted change is normal from then on.
+    improvement, and a relapse like nothing. An accepted change is normal from then on, and noise
+    was normal all along.
     """
     frozen: dict[Series, FrozenBaseline] = {}
+    noise = set[Series]()
     pending: dict[Series, FrozenBaseline] = {}
     bad: dict[Series, tuple[tuple[int, int], ...]] = {}
     outages: dict[Cohort, tuple[tuple[int, int], ...]] = {}
@@ -112,13 +114,15 @@ def memory_of(
         series = state.finding.series
         if state.state is State.FIRING and state.verdict in LASTING:
             frozen[series] = _baseline_of(state)
+            if state.is_noise:
+                noise.add(series)
         elif state.state is State.PENDING and state.verdict in STAYING:
             pending[series] = _baseline_of(state)
-        elif (span := _bad_days(state)) and series not in accepted:
+        elif not state.is_noise and (span := _bad_days(state)) and series not in accepted:
             bad[series] = (*bad.get(series, ()), span)
             if is_outage(series.subject.metric, state.verdict, span):
                 outages[series.cohort] = (*outages.get(series.cohort, ()), span)
-    return Memory(frozen, pending, dict(accepted), bad, outages)
+    return Memory(frozen, frozenset(noise), pending, dict(accepted), bad, outages)
 
 
 def _baseline_of(state: FindingState) -> FrozenBaseline:

@@ -75,7 +75,7 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
             for finding in _surest(_findings(changes, models, series, options))
             if finding.series not in memory.open
         ),
-        {series: frozen.onset_us for series, frozen in memory.open.items()},
+        {series: frozen.onset_us for series, frozen in memory.explaining.items()},
         memory.accepted,
     )
     findings += mix_changes(window, scores, series, options)
@@ -142,7 +142,7 @@ class Models:
 
     def _without_open(self, model: SeriesModel) -> SeriesModel:
         window, subject = self.window, model.subject
-        for series, frozen in sorted(self.memory.open.items()):
+        for series, frozen in sorted(self.memory.explaining.items()):
             group = self.groups.place(series.cohort)
             start = window.day_of(frozen.onset_us) - (window.sample.days - window.days)
             if series.subject == subject and group is not None and 0 < start < window.days:

@@ -68,3 +68,14 @@ def test_what_was_accepted_is_normal_and_no_bad_day() -> None:
     since = {accepted.finding.series: AT_US}
 
     assert memory_of([accepted], since) == Memory(accepted=since)
+
+
+def test_noise_is_followed_and_explains_nothing_and_its_days_were_as_usual() -> None:
+    fired = replace(_standing(finding()), is_noise=True)
+    memory = memory_of([fired])
+    assert memory.noise == {fired.finding.series}
+    assert set(memory.open) == memory.noise
+    assert memory.explaining == {}
+
+    over = replace(fired, state=State.RESOLVED, resolved_us=AT_US + 9 * DAY_US)
+    assert memory_of([over]) == Memory()

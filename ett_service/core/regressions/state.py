@@ -67,6 +67,7 @@ class FindingState:
     fired: Finding | None = None  #: the finding of the run since which it fires
     ended: Resolution | None = None  #: why it is resolved
     merged_into: FindingKey | None = None  #: set in the run that merges it
+    is_noise: bool = False  #: somebody called it so: it explains nothing
 
     @property
     def key(self) -> FindingKey:
@@ -168,8 +169,11 @@ def _news(
     before: Mapping[FindingKey, FindingState], of_run: Mapping[FindingKey, Finding]
 ) -> dict[FindingKey, Finding]:
     """Return the findings of a run without those that what fires reports, or another of them."""
-    firing = {key: _placed(state) for key, state in _firing(before).items()}
-    reported = {**firing, **{key: finding for key, finding in of_run.items() if finding.holds}}
+    firing = _firing(before)
+    placed = {key: _placed(state) for key, state in firing.items() if not state.is_noise}
+    reported = placed | {
+        key: finding for key, finding in of_run.items() if finding.holds and key not in firing
+    }
     keys = sorted(reported, key=lambda key: (key not in firing, key))
     no_news = {keys[place] for place in absorbers([reported[key] for key in keys])}
     return {key: finding for key, finding in of_run.items() if key in firing or key not in no_news}
@@ -190,7 +194,8 @@ def _merged(
     at_us: int,
 ) -> dict[FindingKey, FindingState]:
     """Return, resolved, those that fired before for what another one reports by now."""
-    firing = sorted(_firing(after).values(), key=lambda state: (state.pending_us, state.key))
+    heard = (state for state in _firing(after).values() if not state.is_noise)
+    firing = sorted(heard, key=lambda state: (state.pending_us, state.key))
     into = absorbers([_placed(state) for state in firing])
     fired = _firing(before)
     return {

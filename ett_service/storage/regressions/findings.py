@@ -345,6 +345,7 @@ def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
         finding=finding_from_json(row.finding),
         fired=None if row.fired is None else finding_from_json(row.fired),
         ended=None if row.ended is None else Resolution(row.ended),
+        is_noise=row.triage == Triage.NOISE.value,
         **{name: getattr(row, name) for name in _STATE_COLUMNS},
     )
 

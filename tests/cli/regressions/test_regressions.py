@@ -128,7 +128,7 @@ def test_one_is_explained_on_a_screen(
 ) -> None:
     screen = printed(capsys, "explain", served.compiles)
     for line in (
-        r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65\)",
+        r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65; the mean x 1.71\)",
         r"regression, firing, since about 2026-02-21 12:00:00 \(UTC\).*, severity high",
         r"costs 212 GPU-hours a week, USD 742 a week, -0.6 pt of the cohort's ETT%",
         r"before +140 +28 +8m 06s +11m 42s",
