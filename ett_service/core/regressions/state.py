@@ -10,7 +10,7 @@ from enum import StrEnum, auto
 from typing import NamedTuple
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.causes import absorbers
+from ett_service.core.regressions.causes import absorbers, absorbs
 from ett_service.core.regressions.finding import Finding, Resolution, Series, State, Verdict
 
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
@@ -156,13 +156,23 @@ def advance(
         finding = by_key.get(key)
         if finding is None and state is not None and state.state is State.FIRING:
             finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
-        stands = state is not None and key.verdict in STAYING and state.finding.series in standing
+        stands = state is not None and _stands(state, before, standing)
         now = step(state, finding, at_us, rules, stands=stands)
         if now is not None and finding is None and _is_gone(now, at_us, gone):
             now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
         if now is not None:
             after[key] = now
     return after | _merged(before, after, at_us)
+
+
+def _stands(
+    state: FindingState, before: Mapping[FindingKey, FindingState], standing: Collection[Series]
+) -> bool:
+    """Tell whether nothing shows that a change is over, and nothing that fires reports it."""
+    if state.verdict not in STAYING or state.finding.series not in standing:
+        return False
+    firing = (_placed(other) for other in _firing(before).values() if not other.is_noise)
+    return not any(absorbs(other, _placed(state)) for other in firing)
 
 
 def _news(

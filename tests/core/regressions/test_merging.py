@@ -126,3 +126,14 @@ def test_what_is_called_noise_explains_nothing_and_is_not_told_again() -> None:
     assert walk[-1][FindingKey.of(INDUCTOR)].state is State.FIRING
     assert walk[-1][phase].state is State.FIRING
     assert transition(walk[1][phase], walk[2][phase]) is None
+
+
+def test_a_stage_does_not_stay_pending_beside_its_phase_that_fires() -> None:
+    stage = FindingKey.of(INDUCTOR)
+    pending = advance({FIRING.key: replace(FIRING, is_noise=True)}, [INDUCTOR], day(5), RULES)
+    assert pending[stage].state is State.PENDING
+    states = {**pending, FIRING.key: FIRING}
+    for number in (6, 7):
+        seen = [REGRESSION]
+        states = advance(states, seen, day(number), RULES, standing=[INDUCTOR.series])
+    assert list(states) == [FIRING.key]
