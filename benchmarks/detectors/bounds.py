@@ -134,7 +134,8 @@ def _density(shape: Shape, spread: float) -> Floats:
     modes = [(0.0, 1.0)]
     if shape.has_modes and not shape.modes_are_known:
         modes = [(0.0, 1 - MISS_SHARE), (float(np.log(MISS_FACTOR)), MISS_SHARE)]
-    tails = np.linspace(*np.log(parameters.TAIL_FACTORS), 40)
+    least, most = np.log(parameters.TAIL_FACTORS)
+    tails = np.linspace(float(least), float(most), 40)
     counted = np.zeros(len(_GRID))
     for place, share in modes:
         for tail, weight in [(0.0, 1 - parameters.TAIL_SHARE)] + [
