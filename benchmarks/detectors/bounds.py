@@ -5,6 +5,7 @@ the values, and divides its share of false findings by all series. It is right w
 chance; a search that must estimate all that cannot be.
 """
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -51,9 +52,11 @@ def has_bound(scenario: Scenario) -> bool:
 
 
 def goal(scenario: Scenario, bound: float) -> float | None:
-    """Return the recall that is wanted of a cell: no more than nine tenths of its *bound*."""
+    """Return the recall that is wanted of a cell; nine tenths of a *bound* that is under it."""
     wanted = _GOALS.get((scenario.kind, scenario.attempts_per_day, scenario.factor))
-    return None if wanted is None or scenario.cause else min(wanted, _PART_OF_BOUND * bound)
+    if wanted is None or scenario.cause:
+        return None
+    return wanted if wanted <= bound else _PART_OF_BOUND * bound
 
 
 def chance(fleet: SimulatedFleet) -> float:
@@ -124,7 +127,7 @@ def _variance_of_value(shape: Shape, spread: float, rise: float) -> float:
     density = _density(shape, spread)
     shifted = np.interp(_GRID - rise, _GRID, density)
     alike = float(np.sqrt(density * shifted).sum()) * _STEP
-    return -(rise**2) / (8 * np.log(alike))
+    return -(rise**2) / (8 * math.log(alike))
 
 
 def _density(shape: Shape, spread: float) -> Floats:

@@ -48,7 +48,7 @@ def test_modes_that_nobody_knows_hide_a_part_of_it() -> None:
 
 def test_the_goal_is_nine_tenths_of_a_bound_that_is_too_low_for_it() -> None:
     scenario = Scenario(ScenarioKind.CELL, 60, 1.6)
-    assert goal(scenario, 1.0) == pytest.approx(0.9)
+    assert goal(scenario, 0.96) == pytest.approx(0.95)
     assert goal(Scenario(ScenarioKind.CELL, 12, 1.6), 0.95) == pytest.approx(0.75)
     assert goal(scenario, 0.5) == pytest.approx(0.45)
     assert goal(Scenario(ScenarioKind.CELL, 60, 1.15), 0.5) is None
