@@ -199,6 +199,7 @@ def _scope_of_key(request: Request, state: State, query: Annotated[ScopeQuery, D
 @router.post(
     "",
     operation_id="ask_what_if",
+    summary="Evaluate Scenarios",
     responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=described(WhatIfRequest),
 )
