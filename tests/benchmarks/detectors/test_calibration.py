@@ -24,8 +24,8 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("shape", "rate", "fleets", "sizes"),
     [
-        ("zipf", 60, 3, {"middle", "large"}),
-        ("zipf", 12, 2, {"small"}),
+        ("zipf", 60, 8, {"middle", "large"}),
+        ("zipf", 12, 8, {"small"}),
         ("bimodal", 60, 2, {"middle"}),
         ("ar1", 60, 3, {"middle", "large"}),
     ],
