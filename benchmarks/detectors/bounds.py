@@ -1,50 +1,90 @@
 """What nobody can beat: the chance to see a change whose size, place and law are known.
 
-A detector that knows the factor, the cohort, the phase, the days and every variance still has the
-noise of the values, and divides its share of false findings by all series. It is right with this
+A detector that knows the factor, the cohort, the phase, the days and the law still has the noise of
+the values, and divides its share of false findings by all series. It is right with this
 chance; a search that must estimate all that cannot be.
 """
+
+import math
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.fleet import SimulatedFleet
-from benchmarks.detectors.fleets.parameters import CHANGED_ON
 from benchmarks.detectors.fleets.scenario import RAMP_DAYS, Scenario, ScenarioKind
-from benchmarks.detectors.fleets.shape import MISS_SHARE, WORSE_MISS_SHARE
+from benchmarks.detectors.fleets.shape import (
+    MISS_FACTOR,
+    MISS_SHARE,
+    WORSE_MISS_SHARE,
+    Shape,
+)
 from benchmarks.detectors.scoring import WITHIN_DAYS
 from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.options import Options
 from ett_service.detection.window import groups
 
+_KINDS = frozenset({ScenarioKind.CELL, ScenarioKind.RAMP, ScenarioKind.SECOND, ScenarioKind.HITS})
+"""Of these one phase of one cohort changes, and has a bound."""
+
+_GOALS = {
+    (ScenarioKind.CELL, 60, 1.3): 0.8,
+    (ScenarioKind.CELL, 60, 1.6): 0.95,
+    (ScenarioKind.CELL, 60, 2.5): 0.98,
+    (ScenarioKind.CELL, 12, 1.6): 0.75,
+    (ScenarioKind.CELL, 12, 2.5): 0.95,
+    (ScenarioKind.HITS, 60, 1.0): 0.9,
+    (ScenarioKind.RAMP, 60, 1.02): 0.7,
+    (ScenarioKind.SECOND, 60, 1.6): 0.8,
+}
+"""Recall of the right cohort and phase that is wanted, by kind, attempts a day and factor."""
+
+_PART_OF_BOUND = 0.9  #: that is wanted where the bound is too low for the goal
+_STEP = 0.01
+_GRID = np.arange(-8.0, 12.0, _STEP)
+_QUANTILES = 20_001
+
+
+def has_bound(scenario: Scenario) -> bool:
+    """Whether the change is of one phase of one cohort, whatever the attempt's other values."""
+    return scenario.kind in _KINDS and not scenario.cause
+
+
+def goal(scenario: Scenario, bound: float) -> float | None:
+    """Return the recall that is wanted of a cell; nine tenths of a *bound* that is under it."""
+    wanted = _GOALS.get((scenario.kind, scenario.attempts_per_day, scenario.factor))
+    if wanted is None or scenario.cause:
+        return None
+    return wanted if wanted <= bound else _PART_OF_BOUND * bound
+
 
 def chance(fleet: SimulatedFleet) -> float:
     """Return the chance to see the change of one phase of one cohort by its last day in time."""
     truth = fleet.truth
-    (cohort,), (subject,) = truth.cohorts, truth.phases
+    (cohort,), (subject,), begin = truth.cohorts, truth.phases, truth.from_day
+    assert begin is not None
     cohorts = truth.scenario.shape.plan.cohorts
     rows = fleet.durations[subject].durations
-    end = CHANGED_ON + WITHIN_DAYS
+    end = begin + WITHIN_DAYS
     first = max(end - Options().recent_days - Options().baseline_days, 0)
     days = np.arange(first, end)
     mine = rows.chosen(np.flatnonzero(rows.cohort == cohorts.index(cohort)))
-    if truth.scenario.kind is ScenarioKind.HITS:  # all saves of an attempt hit or miss
-        mine = mine.chosen(np.unique(np.stack([mine.unit, mine.day]), axis=1, return_index=True)[1])
+    # All saves of an attempt hit or miss, and are as long but for a little.
+    mine = mine.chosen(np.unique(np.stack([mine.unit, mine.day]), axis=1, return_index=True)[1])
     count = np.bincount(mine.day, minlength=end)[days].astype(np.float64)
     if truth.scenario.kind is ScenarioKind.HITS:
-        score = _score_of_hits(count, days >= CHANGED_ON)
+        score = _score_of_hits(count, days >= begin)
     else:
-        score = _score(_effect(truth.scenario, days), _variance(count, days, fleet), count > 0)
+        effect = _effect(truth.scenario, days, begin)
+        score = _score(effect, _variance(count, days, fleet), count > 0)
     series = len(groups(cohorts).names) * len(fleet.sample(end - 1).subjects)
     return float(ndtr(score + ndtri(Options().q / series)))
 
 
-def _effect(scenario: Scenario, days: Ints) -> Floats:
+def _effect(scenario: Scenario, days: Ints, begin: int) -> Floats:
     """Return by how much the logarithm is larger on each day."""
-    risen = np.clip(
-        days + 1 - CHANGED_ON, 0, RAMP_DAYS if scenario.kind is ScenarioKind.RAMP else 1
-    )
+    risen = np.clip(days + 1 - begin, 0, RAMP_DAYS if scenario.kind is ScenarioKind.RAMP else 1)
     return np.asarray(np.log(scenario.factor) * risen)
 
 
@@ -72,5 +112,41 @@ def _variance(count: Floats, days: Ints, fleet: SimulatedFleet) -> Floats:
     conditions = parameters.CLUSTER_DAY_SPREAD**2 + parameters.COHORT_DAY_SPREAD**2
     apart = np.abs(days[:, None] - days[None, :])
     shared: Floats = conditions * shape.day_spread**2 * shape.day_memory**apart
-    own = (phase.spread**2 + parameters.JOB_SPREAD**2) / np.maximum(count, 1)
+    scenario = fleet.truth.scenario
+    rise = np.log(scenario.factor) * (RAMP_DAYS / 2 if scenario.kind is ScenarioKind.RAMP else 1)
+    own = _variance_of_value(shape, phase.spread, float(rise)) / np.maximum(count, 1)
     return shared + np.diag(own)
+
+
+@lru_cache
+def _variance_of_value(shape: Shape, spread: float, rise: float) -> float:
+    """Return the variance of a normal value that tells a rise as surely as one of the true law.
+
+    Both have the same coefficient of Bhattacharyya (1943), which bounds the errors of any test.
+    """
+    density = _density(shape, spread)
+    shifted = np.interp(_GRID - rise, _GRID, density)
+    alike = float(np.sqrt(density * shifted).sum()) * _STEP
+    return -(rise**2) / (8 * math.log(alike))
+
+
+def _density(shape: Shape, spread: float) -> Floats:
+    """Return the density of a duration's logarithm, its job's share included."""
+    below = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    logs = shape.logs(ndtri(below)[:, None], np.array([spread]))[:, 0]
+    modes = [(0.0, 1.0)]
+    if shape.has_modes and not shape.modes_are_known:
+        modes = [(0.0, 1 - MISS_SHARE), (float(np.log(MISS_FACTOR)), MISS_SHARE)]
+    least, most = np.log(parameters.TAIL_FACTORS)
+    tails = np.linspace(float(least), float(most), 40)
+    counted = np.zeros(len(_GRID))
+    for place, share in modes:
+        for tail, weight in [(0.0, 1 - parameters.TAIL_SHARE)] + [
+            (float(tail), parameters.TAIL_SHARE / len(tails)) for tail in tails
+        ]:
+            bins = np.clip(np.rint((logs + place + tail - _GRID[0]) / _STEP), 0, len(_GRID) - 1)
+            counted += share * weight * np.bincount(bins.astype(np.intp), minlength=len(_GRID))
+    reach = np.arange(-5 * parameters.JOB_SPREAD, 5 * parameters.JOB_SPREAD, _STEP)
+    kernel = np.exp(-((reach / parameters.JOB_SPREAD) ** 2) / 2)
+    density = np.convolve(counted, kernel, mode="same")
+    return np.asarray(density / (density.sum() * _STEP))

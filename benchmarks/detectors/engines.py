@@ -30,7 +30,7 @@ from ett_service.core.regressions.state import (
     transition,
 )
 from ett_service.detection.observed.sample import Sample
-from ett_service.detection.options import Options
+from ett_service.detection.options import Options, Scan
 from ett_service.detection.run import memory_of
 from ett_service.detection.scan import scan
 
@@ -101,9 +101,13 @@ class DailySearch:
     def run(self, sample: Sample) -> list[Finding]:
         """Search as of the end of *sample*; return what begins to fire, the strongest first."""
         memory = memory_of(self._standings.values(), self._accepted)
-        findings = scan(sample, self._options, memory).findings
-        after = advance(self._standings, findings, sample.as_of_us, self._rules)
-        firing = [finding for finding in findings if self._begins_to_fire(finding, after)]
+        return self.step(scan(sample, self._options, memory), sample.as_of_us)
+
+    def step(self, scanned: Scan, at_us: int) -> list[Finding]:
+        """Take the next state of every finding; return what begins to fire, in their order."""
+        before, rules = self._standings, self._rules
+        after = advance(before, scanned.findings, at_us, rules, scanned.gone, scanned.standing)
+        firing = [each for each in scanned.findings if self._begins_to_fire(each, after)]
         self._standings = after
         return firing
 
@@ -116,7 +120,7 @@ class DailySearch:
     def _begins_to_fire(self, finding: Finding, after: Mapping[FindingKey, FindingState]) -> bool:
         thread = FindingKey(finding.fingerprint, finding.verdict)
         change = transition(self._standings.get(thread), after.get(thread))
-        return change is not None and change.notifies and finding.holds
+        return change is not None and change.begins_to_fire
 
 
 def alerts(

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.detectors.bounds import goal
 from benchmarks.detectors.engines import OURS, PEERS
-from benchmarks.detectors.fleets.scenario import ScenarioKind
+from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.labelled import FinderScores
 from benchmarks.detectors.runner import CELLS, BenchPlan
 from benchmarks.detectors.scoring import EXPECTED, CellScore, Proportion, alerts_are_right
@@ -15,8 +16,8 @@ Scores = Mapping[tuple[str, str], CellScore]
 """By the names of a cell and of an engine."""
 
 COLUMNS = (
-    "cell", "engine", "fleets", "false/month", "noticed", "right cohort", "right cell", "first",
-    "onset", "days", "precision", "F1",
+    "cell", "engine", "fleets", "false/month", "noticed", "right cohort", "right cell", "bound",
+    "goal", "first", "onset", "days", "precision", "F1",
 )  # fmt: skip
 
 
@@ -54,12 +55,20 @@ def _row(cell: str, score: CellScore) -> tuple[str, ...]:
         _with_bounds(score.noticed) if expected else "-",
         _with_bounds(score.right_cohort) if expected else "-",
         _with_bounds(score.right_cell) if has_target else "-",
+        *_bound_and_goal(scenario, score),
         _with_bounds(score.right_first),
         _with_bounds(score.onset),
         "-" if score.median_delay is None else f"{score.median_delay:g}",
         f"{score.precision:.2f}" if alerts and score.precision is not None else "-",
         f"{score.f1:.2f}" if alerts else "-",
     )
+
+
+def _bound_and_goal(scenario: Scenario, score: CellScore) -> tuple[str, str]:
+    if score.bound is None:
+        return "-", "-"
+    wanted = goal(scenario, score.bound)
+    return f"{score.bound:.2f}", "-" if wanted is None else f"{wanted:.2f}"
 
 
 def _false_per_month(score: CellScore) -> str:
@@ -115,6 +124,7 @@ def _score_json(score: CellScore) -> dict[str, Any]:
         "noticed": _proportion_json(score.noticed),
         "right_cohort": _proportion_json(score.right_cohort),
         "right_cell": _proportion_json(score.right_cell),
+        "bound": score.bound,
         "right_first": _proportion_json(score.right_first),
         "onset": _proportion_json(score.onset),
         "median_delay_days": score.median_delay,

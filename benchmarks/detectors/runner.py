@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.detectors.bounds import chance, has_bound
 from benchmarks.detectors.causes import NamedCause, name_cause
 from benchmarks.detectors.engines import FAMILIES, OURS, Engine, alerts
 from benchmarks.detectors.fleets.fleet import planned_truth, simulate
@@ -195,13 +196,18 @@ def scores(plan: BenchPlan, trials: Iterable[Trial]) -> dict[tuple[str, str], Ce
     An engine with a floor under costs is scored on the fleets whose change reaches it.
     """
     marks: dict[tuple[str, str], list[FleetMarks]] = {}
+    bounds: dict[tuple[str, str], list[float]] = {}
     for trial in filter(plan.includes, trials):
-        truth = planned_truth(trial.seed, CELLS[trial.cell].scenario)
+        scenario = CELLS[trial.cell].scenario
+        truth = planned_truth(trial.seed, scenario)
+        bound = chance(simulate(trial.seed, scenario)) if has_bound(scenario) else None
         for engine in plan.engines:
             if engine.name in trial.alerts and engine.counts(trial.impact):
                 fleet_marks = mark(truth, trial.alerts[engine.name])
                 marks.setdefault((trial.cell, engine.name), []).append(fleet_marks)
-    return {names: score(of_fleets) for names, of_fleets in marks.items()}
+                if bound is not None:
+                    bounds.setdefault((trial.cell, engine.name), []).append(bound)
+    return {names: score(of_fleets, bounds.get(names, ())) for names, of_fleets in marks.items()}
 
 
 def named_causes(plan: BenchPlan, trials: Iterable[Trial]) -> Iterator[NamedCause]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, Truth
@@ -148,6 +148,7 @@ class CellScore:
     right_first: Proportion
     onset: Proportion  #: of the alerts with an onset, those within ``ONSET_DAYS``
     median_delay: float | None
+    bound: float | None = None  #: of ``right_cell``, which no detector can pass on average
 
     @property
     def false_per_month(self) -> float:
@@ -174,8 +175,8 @@ class CellScore:
         return 2 * self.right_cohort.hits / (2 * self.right_cohort.hits + self.false + missed)
 
 
-def score(marks: Sequence[FleetMarks]) -> CellScore:
-    """Sum up one engine's marks in one cell; there is at least one."""
+def score(marks: Sequence[FleetMarks], bounds: Sequence[float] = ()) -> CellScore:
+    """Sum up one engine's marks in one cell, at least one; *bounds* are those of their fleets."""
     delays = [fleet.delay for fleet in marks if fleet.delay is not None]
     errors = [fleet.onset_error for fleet in marks if fleet.onset_error is not None]
     firsts = [fleet.right_first for fleet in marks if fleet.right_first is not None]
@@ -188,6 +189,7 @@ def score(marks: Sequence[FleetMarks]) -> CellScore:
         right_first=_proportion(firsts),
         onset=_proportion(error <= ONSET_DAYS for error in errors),
         median_delay=median(delays) if delays else None,
+        bound=fmean(bounds) if bounds else None,
     )
 
 

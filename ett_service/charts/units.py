@@ -106,7 +106,8 @@ def subject(finding: Answer) -> str:
     """Name what is watched: the phase and stage if it is the time of one, else the metric."""
     if finding["metric"] in ("phase_seconds", "stage_seconds"):
         return " / ".join(finding[name] for name in ("phase", "stage") if finding[name])
-    return " ".join(filter(None, (finding["metric"], finding["cause"])))
+    phase = finding["phase"] if finding["metric"] == "cache_miss_ratio" else ""
+    return " ".join(filter(None, (finding["metric"], phase, finding["cause"])))
 
 
 def subject_in_words(finding: Answer) -> str:

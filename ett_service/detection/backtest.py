@@ -21,7 +21,6 @@ from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult, attributed, days_to_read, memory_of, search
 
 _NO_MEMORY = Memory()
-_BEGINS_TO_FIRE = frozenset({Transition.FIRING, Transition.REOPENED})
 
 
 @dataclass(slots=True)
@@ -63,17 +62,18 @@ def retrace(
 ) -> tuple[Backtest, Observed]:
     """Read a project once and run the detector at instants in ascending order, whole days apart.
 
-    What did not lapse is attributed. The power of a single run is that of a search with *memory*,
-    which is of the searches that were stored before.
+    What did not lapse is attributed. The power of the last run is that of a search with *memory*,
+    which is of the searches that were stored before it.
     """
     window = plan.options.recent_days + plan.options.baseline_days
     before = (runs_at[-1] - runs_at[0]) // DAY_US
     days = max(window + before, days_to_read(runs_at[-1], plan.options, memory))
     observed = observe(conn, project_id, runs_at[-1], days, plan)
     retraced = backtest(observed, runs_at, plan, rules)
-    if len(runs_at) == 1 and memory != _NO_MEMORY:
-        power = search(observed, runs_at[0], plan, memory).power
-        retraced = replace(retraced, runs=[replace(retraced.last, power=power)])
+    if memory != _NO_MEMORY:
+        power = search(observed, runs_at[-1], plan, memory).power
+        last = replace(retraced.last, power=power)
+        retraced = replace(retraced, runs=[*retraced.runs[:-1], last])
     for course in retraced.courses:
         if not course.lapsed:
             # Nearest to the onset, what came with it stands out most.
@@ -95,7 +95,7 @@ def backtest(observed: Observed, runs_at: Sequence[int], plan: Plan, rules: Stat
     for at_us in runs_at:
         result = search(observed, at_us, plan, memory_of(states.values()))
         runs.append(result if at_us == runs_at[-1] else replace(result, power=()))
-        after = advance(states, result.findings, at_us, rules, result.gone)
+        after = advance(states, result.findings, at_us, rules, result.gone, result.standing)
         by_key = {FindingKey.of(each.finding): each for each in result.run_findings}
         for key in states | after:
             _extend(courses, states.get(key), after.get(key), by_key.get(key), at_us)
@@ -122,7 +122,8 @@ def _extend(
     if run_finding is not None and run_finding.finding.holds:
         course.latest, course.latest_us = run_finding, at_us
     step = transition(before, after)
-    if step is not None:
-        course.steps.append((at_us, step))
-    if step in _BEGINS_TO_FIRE:
+    if step is None:
+        return
+    course.steps.append((at_us, step))
+    if step.begins_to_fire:
         course.fired = course.latest

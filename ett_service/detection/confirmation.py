@@ -4,18 +4,31 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from glob import escape
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from ett_service.core.errors import EttError
-from ett_service.core.regressions.confirmation import Settled, settle, spread, starts_needed
+from ett_service.core.regressions.confirmation import (
+    Chance,
+    Settled,
+    Start,
+    chance,
+    in_common,
+    settle,
+    starts_needed,
+)
 from ett_service.core.regressions.finding import Attribution, Finding
 from ett_service.core.words import OTHER
 from ett_service.detection.comparison.job_sets import JobSet, SetValue, values
-from ett_service.storage.regressions.attempt_facts import AttemptFacts, attempt_facts
+from ett_service.storage.regressions.attempt_facts import (
+    CACHE,
+    START,
+    AttemptFacts,
+    attempt_facts,
+)
 
-_ALIKE = ("hardware", "precision", "kind", "size", "start")
+_ALIKE = ("hardware", "precision", "kind", "size")
 _VERSION = "code_version"
 _MOST_READ = 200
 
@@ -45,9 +58,9 @@ class SettledRuns:
     """What two jobs say of a finding."""
 
     settled: Settled
-    base_n: int
+    base_n: int  #: starts of the first that were compared
     n: int
-    more: int  #: starts of each version that are still to be launched, for 80 % power
+    more: int  #: starts of each version, by other jobs, that are missing for 80 % power
 
 
 def finding_values(conn: Connection, project_id: int, finding: Finding) -> list[SetValue]:
@@ -66,19 +79,29 @@ def finding_values(conn: Connection, project_id: int, finding: Finding) -> list[
 def experiment(
     conn: Connection, project_id: int, finding: Finding, attribution: Attribution
 ) -> Experiment:
-    """Return which two runs to launch.
+    """Return which two versions to launch.
 
     Raises:
         NotComparable: The finding has too few durations, or is of no durations.
     """
+    return _planned(conn, project_id, finding, attribution)[0]
+
+
+def _planned(
+    conn: Connection, project_id: int, finding: Finding, attribution: Attribution
+) -> tuple[Experiment, Chance]:
     before, after = _sides(conn, project_id, finding)
-    sigma = _sigma(finding, before, after)
+    by_chance = chance(
+        *([(each.job, math.log(each.us)) for each in side] for side in (before, after))
+    )
+    if by_chance is None or finding.ratio <= 0 or finding.ratio == 1:
+        raise NotComparable("It has too few durations on a side to plan or settle by two runs.")
     facts = attempt_facts(conn, project_id, [_key(value) for value in (*before, *after)])
     earlier, later = (
         [facts[_key(each)] for each in side if _key(each) in facts] for side in (before, after)
     )
     dimension, value = _version(attribution, later)
-    return Experiment(
+    planned = Experiment(
         dimension=dimension,
         before=_most(
             fact.values.get(dimension, "")
@@ -89,33 +112,111 @@ def experiment(
         cohort=dict(finding.series.cohort),
         alike={
             name: common
-            for name in _ALIKE
+            for name in (*_ALIKE, START)
             if name not in dict(finding.series.cohort)
             and (common := _most(fact.values.get(name, "") for fact in later))
         },
         ratio=finding.ratio,
-        sigma=sigma,
-        starts=starts_needed(finding.ratio, sigma),
+        sigma=by_chance.sigma,
+        starts=starts_needed(finding.ratio, by_chance.sigma),
     )
+    return planned, by_chance
 
 
 def settled_by(
-    conn: Connection, project_id: int, finding: Finding, jobs: tuple[str, str], now_us: int
-) -> SettledRuns:
-    """Compare two jobs, the first of the version before the change.
+    conn: Connection, project_id: int, finding: Finding, attribution: Attribution,
+    jobs: tuple[str, str], now_us: int,
+) -> SettledRuns:  # fmt: skip
+    """Compare jobs, the first without the change; a name may be a pattern like ``probe-old-*``.
 
     Raises:
-        NotComparable: The finding is of no durations, or a job has none of its series.
+        NotComparable: The finding is of no durations, a job has none of its series, or the jobs
+            are not as ``experiment`` says: of the cohort, alike, and of two versions.
     """
-    sigma = _sigma(finding, *_sides(conn, project_id, finding))
-    base, other = (_logs_of(conn, project_id, finding, job, now_us) for job in jobs)
-    needed = starts_needed(finding.ratio, sigma)
+    planned, by_chance = _planned(conn, project_id, finding, attribution)
+    sides = [_launched(conn, project_id, finding, job, now_us) for job in jobs]
+    _check_alike(planned, *sides)
+    _check_versions(planned, *sides)
+    state = [name for name in (START, CACHE) if name != planned.dimension]
+    base, other = in_common(*([_start(run, state) for run in side] for side in sides))
+    if not base:
+        texts = (_states(side, state) for side in sides)
+        raise NotComparable("They share no kind of start: {} beside {}.".format(*texts))
+    fewest = min(len({start.job for start in side}) for side in (base, other))
     return SettledRuns(
-        settle(base, other, ratio=finding.ratio, sigma=sigma),
+        settle(base, other, ratio=finding.ratio, chance=by_chance),
         len(base),
         len(other),
-        max(0, needed - min(len(base), len(other))),
+        max(0, planned.starts - fewest),
     )
+
+
+class _Launched(NamedTuple):
+    """A start that somebody launched."""
+
+    us: int
+    facts: AttemptFacts
+
+
+def _launched(
+    conn: Connection, project_id: int, finding: Finding, job: str, now_us: int
+) -> list[_Launched]:
+    span = (finding.before.from_us, now_us)
+    set_values = values(conn, project_id, JobSet(jobs=(job,)), finding.series.subject, span)
+    facts = attempt_facts(conn, project_id, [_key(value) for value in set_values])
+    launched = [
+        _Launched(value.us, facts[_key(value)]) for value in set_values if _key(value) in facts
+    ]
+    if not launched:
+        raise NotComparable(f"The job {job} has no complete duration of the finding's series.")
+    return launched
+
+
+def _start(run: _Launched, state: Sequence[str]) -> Start:
+    facts = run.facts
+    return Start(facts.job, tuple(facts.values[name] for name in state), math.log(run.us))
+
+
+def _states(side: Sequence[_Launched], state: Sequence[str]) -> str:
+    """Name the kinds of start of one side: ``first hit and restart hit``."""
+    kinds = {tuple(run.facts.values[name] for name in state) for run in side}
+    return " and ".join(sorted(" ".join(filter(None, kind)) or "unknown" for kind in kinds))
+
+
+def _check_alike(
+    planned: Experiment, base: Sequence[_Launched], other: Sequence[_Launched]
+) -> None:
+    """Refuse jobs that are not of the cohort, or that differ in more than the version."""
+    if both := {run.facts.job for run in base} & {run.facts.job for run in other}:
+        raise NotComparable(f"The job {min(both)} is on both sides.")
+    for run in (*base, *other):
+        for name, value in planned.cohort.items():
+            if run.facts.values.get(name, "") != value:
+                wanted = f"{name}:{value or '(unknown)'}"
+                raise NotComparable(f"The job {run.facts.job} is not of the cohort {wanted}.")
+    for name in _ALIKE:
+        first, second = (_values(side, name) for side in (base, other))
+        if name != planned.dimension and first and second and first != second:
+            texts = " and ".join(", ".join(sorted(values)) for values in (first, second))
+            raise NotComparable(f"They differ in {name}: {texts}.")
+
+
+def _check_versions(
+    planned: Experiment, base: Sequence[_Launched], other: Sequence[_Launched]
+) -> None:
+    """Refuse two sides of one version, and a version that the experiment does not ask for."""
+    name, changed = planned.dimension, planned.after
+    first, second = (_values(side, name) for side in (base, other))
+    if both := first & (second | {changed}):
+        raise NotComparable(
+            f"The first job has {name} {min(both)}, which is to be that of the second."
+        )
+    if changed and (wrong := second - {changed}):
+        raise NotComparable(f"The second job has {name} {min(wrong)}, not {changed}.")
+
+
+def _values(side: Sequence[_Launched], name: str) -> set[str]:
+    return {run.facts.values.get(name, "") for run in side} - {""}
 
 
 def _sides(
@@ -125,27 +226,6 @@ def _sides(
     before = [value for value in set_values if value.at_us < finding.onset_us]
     after = [value for value in set_values if value.at_us >= finding.onset_us]
     return before[-_MOST_READ:], after[-_MOST_READ:]
-
-
-def _sigma(finding: Finding, before: Sequence[SetValue], after: Sequence[SetValue]) -> float:
-    sigma = spread(_logs(before), _logs(after))
-    if sigma is None or finding.ratio <= 0 or finding.ratio == 1:
-        raise NotComparable("It has too few durations on a side to plan or settle by two runs.")
-    return sigma
-
-
-def _logs_of(
-    conn: Connection, project_id: int, finding: Finding, job: str, now_us: int
-) -> list[float]:
-    wanted, span = JobSet(jobs=(escape(job),)), (finding.before.from_us, now_us)
-    set_values = values(conn, project_id, wanted, finding.series.subject, span)
-    if not set_values:
-        raise NotComparable(f"The job {job} has no complete duration of the finding's series.")
-    return _logs(set_values)
-
-
-def _logs(set_values: Iterable[SetValue]) -> list[float]:
-    return [math.log(value.us) for value in set_values]
 
 
 def _key(value: SetValue) -> tuple[str, int]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ett_service.detection.observed.sample import Flags, Floats
 
@@ -22,10 +23,13 @@ _MOST_DECAY, _USUAL_DECAY = 0.85, 0.6
 _PRIOR_DECAY = 0.3  #: of a standard error: how much the usual decay counts
 _MOST_LAG = 14  #: days over which conditions are followed
 _LAGS = 3  #: of which covariances are estimated
-_KINDS = (True, False)  #: of groups: whether they are one cohort
+_SIZES = (1.0, 4.0)  #: values a day that part small, middle and large cohorts
+_KINDS = len(_SIZES) + 2  #: of groups: single cohorts by their size, and all others
 _ROUNDS = 3
 _PRIOR_SERIES = 2.0  #: the pooled covariance counts as this many series of mean information
 _TINY = 1e-12
+
+Kinds = NDArray[np.intp]
 
 
 class DayMemory(NamedTuple):
@@ -57,7 +61,10 @@ class DayMemory(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How like their neighbours the days of one subject are; kinds of groups by lags from 1."""
+    """How like their neighbours the days of one subject are; kinds of groups by lags from 1.
+
+    How much of a day is noise of its own depends on the size of a cohort, and so does this.
+    """
 
     correlation: Floats
     pairs: Floats  #: of days; one over the variance of each correlation
@@ -83,6 +90,14 @@ def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
     return UsualMemory(mean, between[:, 0])
 
 
+def kinds(values: Floats, single: Flags) -> Kinds:
+    """Return the kind of each group, whose memory is shrunk to that of its kind.
+
+    *values* are those of a day of its baseline; *single* tells groups of one cohort.
+    """
+    return np.where(single, np.searchsorted(_SIZES, values, side="right"), _KINDS - 1)
+
+
 class Remembered(NamedTuple):
     """The memory of groups, and what it says of other subjects."""
 
@@ -91,7 +106,7 @@ class Remembered(NamedTuple):
 
 
 def day_memory(
-    level: Floats, precision: Floats, single: Flags, usual: UsualMemory | None = None
+    level: Floats, precision: Floats, kind: Kinds, usual: UsualMemory | None = None
 ) -> Remembered:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
@@ -100,21 +115,21 @@ def day_memory(
     what days share away, which is given back. What is *usual* counts beside a subject's own.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
-    evidence = Evidence(*np.zeros((2, len(_KINDS), _LAGS)))
+    evidence = Evidence(*np.zeros((2, _KINDS, _LAGS)))
     if level.shape[1] < 2 * _MOST_LAG:
         return Remembered(memory, evidence)
     moments = _Moments.of(level, precision)
     for _ in range(_ROUNDS):
         lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
         covariance, decay = np.zeros((2, len(level)))
-        for place, wanted in enumerate(_KINDS):
-            kind = single == wanted
-            if kind.any():
-                of_kind = moments.of_kind(lost, kind)
+        for place in range(_KINDS):
+            same = kind == place
+            if same.any():
+                of_kind = moments.of_kind(lost, same)
                 evidence.correlation[place], evidence.pairs[place] = of_kind.evidence
                 common = of_kind.beside(usual, place)
-                covariance = np.where(kind, moments.shrunk(lost, kind, common), covariance)
-                decay = np.where(kind, of_kind.decay(common), decay)
+                covariance = np.where(same, moments.shrunk(lost, same, common), covariance)
+                decay = np.where(same, of_kind.decay(common), decay)
         memory = DayMemory(covariance, decay)
     return Remembered(memory, evidence)
 

@@ -30,7 +30,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class FrozenBaseline:
-    """The baseline of an open finding, which it keeps."""
+    """The baseline of a finding that fires, which it keeps, or of one that is pending."""
 
     from_us: int
     to_us: int
@@ -43,10 +43,19 @@ class Memory:
     """What earlier runs found and people accepted."""
 
     open: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
+    noise: frozenset[Series] = frozenset()  #: open ones that explain nothing, as people said
+    pending: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
     accepted: Mapping[Series, int] = field(default_factory=dict)
     """Since when, in microseconds, values may be part of a series' baseline."""
     incidents: Mapping[Series, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Spans of incidents in microseconds; they are no part of a baseline."""
+    outages: Mapping[Cohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Spans of short incidents of phases and failures: other subjects were not as usual, either."""
+
+    @property
+    def explaining(self) -> Mapping[Series, FrozenBaseline]:
+        """The open ones that explain others: what people called noise is none of them."""
+        return {series: frozen for series, frozen in self.open.items() if series not in self.noise}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +80,9 @@ class Scan:
     findings: tuple[Finding, ...]
     power: tuple[Power, ...]
     series: int  #: how many were tested
+    gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
+    standing: tuple[Series, ...] = ()
+    """Pending ones that were not found, though nothing shows that their change is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory
+from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory, kinds
 from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.window import WEEK_DAYS, Groups
 
@@ -119,7 +119,9 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     precision = np.divide(1.0, variance, out=np.zeros_like(level), where=own.weight > 0)
     count = np.rint(groups.members @ cells.count).astype(np.int64)
     effective = groups.members @ cells.effective
-    memory, evidence = day_memory(level[:, early], precision[:, early], single, usual)
+    of_day = effective[:, early].sum(axis=1) / max(cells.baseline, 1)
+    kind = kinds(of_day, single)
+    memory, evidence = day_memory(level[:, early], precision[:, early], kind, usual)
     freedom = np.maximum(freedom * memory.independence(precision[:, early]), _LEAST_FREEDOM)
     rows = groups.members @ cells.weight.sum(axis=1)
     of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)

@@ -18,17 +18,15 @@ from ett_service.core.regressions.finding import (
     Series,
     Severity,
     State,
-    Subject,
     Verdict,
 )
-from ett_service.core.regressions.state import LASTING, FindingState
-from ett_service.core.words import Category
+from ett_service.core.regressions.state import LASTING, STAYING, FindingState
 from ett_service.detection.attribution.attribute import attribute
-from ett_service.detection.models.series_model import medians
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import AttemptValues, Flags, Floats, Observed
+from ett_service.detection.observed.sample import Floats, Observed
 from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
 from ett_service.detection.scan import scan
+from ett_service.detection.verdict import is_outage
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy
 
@@ -38,10 +36,6 @@ MEDIUM, HIGH = 0.005, 0.02
 MOST_DAYS = 180
 """No baseline reaches further back."""
 
-_NEAR_DAYS = 3  #: from the edge of the recent window on, where an older change may be placed
-_BEFORE_DAYS = 7
-_LATEST_VALUES = 8  #: durations before the onset whose median is their level
-_FEWEST_VALUES = 4
 _UNATTRIBUTED = Attribution({}, {})
 _NO_SERIES: Mapping[Series, int] = MappingProxyType({})
 
@@ -54,6 +48,7 @@ class RunResult:
     power: tuple[Power, ...]
     series: int  #: how many were tested
     gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
+    standing: tuple[Series, ...] = ()  #: see ``Scan``
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -79,24 +74,8 @@ def search(observed: Observed, as_of_us: int, plan: Plan, memory: Memory) -> Run
     sample = observed.sample(as_of_us, days_to_read(as_of_us, options, memory))
     scanned = scan(sample, options, memory)
     impacts = Impacts(observed, as_of_us, options.recent_days, plan.economy)
-    run_findings = tuple(
-        impacts.rated(finding)
-        for finding in scanned.findings
-        if finding.series in memory.open
-        or not is_stale(finding, observed, as_of_us, options.recent_days)
-    )
-    since_us = as_of_us - options.recent_days * DAY_US
-    gone = tuple(
-        series
-        for series in memory.open
-        if not _has_run(observed, series.cohort, (since_us, as_of_us))
-    )
-    return RunResult(run_findings, scanned.power, scanned.series, gone)
-
-
-def _has_run(observed: Observed, cohort: Cohort, span: tuple[int, int]) -> bool:
-    """Tell whether a cohort held any time in a span of whole days."""
-    return bool(_rows(observed, within(observed.cohorts, cohort), span).any())
+    run_findings = tuple(map(impacts.rated, scanned.findings))
+    return RunResult(run_findings, scanned.power, scanned.series, scanned.gone, scanned.standing)
 
 
 def attributed(
@@ -121,24 +100,38 @@ def memory_of(
 ) -> Memory:
     """Return the memory; *accepted* is since when values may be a series' baseline.
 
-    A firing finding keeps its baseline. Days of incidents and of resolved regressions are no part
-    of a later baseline: else a recovery would look like an improvement, and a relapse like
-    nothing. An accepted change is normal from then on.
+    A firing finding keeps its baseline, and what is pending its place. Days of incidents and of
+    resolved regressions are no part of a later baseline: else a recovery would look like an
+    improvement, and a relapse like nothing. An accepted change is normal from then on, and noise
+    was normal all along.
     """
     frozen: dict[Series, FrozenBaseline] = {}
+    noise = set[Series]()
+    pending: dict[Series, FrozenBaseline] = {}
     bad: dict[Series, tuple[tuple[int, int], ...]] = {}
+    outages: dict[Cohort, tuple[tuple[int, int], ...]] = {}
     for state in states:
         series = state.finding.series
         if state.state is State.FIRING and state.verdict in LASTING:
-            frozen[series] = FrozenBaseline(
-                from_us=state.baseline_from_us,
-                to_us=state.baseline_to_us,
-                onset_us=state.onset_us,
-                improvement=state.verdict is Verdict.IMPROVEMENT,
-            )
-        elif (span := _bad_days(state)) and series not in accepted:
+            frozen[series] = _baseline_of(state)
+            if state.is_noise:
+                noise.add(series)
+        elif state.state is State.PENDING and state.verdict in STAYING:
+            pending[series] = _baseline_of(state)
+        elif not state.is_noise and (span := _bad_days(state)) and series not in accepted:
             bad[series] = (*bad.get(series, ()), span)
-    return Memory(open=frozen, accepted=dict(accepted), incidents=bad)
+            if is_outage(series.subject.metric, state.verdict, span):
+                outages[series.cohort] = (*outages.get(series.cohort, ()), span)
+    return Memory(frozen, frozenset(noise), pending, dict(accepted), bad, outages)
+
+
+def _baseline_of(state: FindingState) -> FrozenBaseline:
+    return FrozenBaseline(
+        from_us=state.baseline_from_us,
+        to_us=state.baseline_to_us,
+        onset_us=state.onset_us,
+        improvement=state.verdict is Verdict.IMPROVEMENT,
+    )
 
 
 def _bad_days(state: FindingState) -> tuple[int, int] | None:
@@ -212,90 +205,3 @@ class Impacts:
 
 def _is_effective(finding: Finding) -> bool:
     return finding.series.subject.metric is Metric.STEP_SECONDS
-
-
-def is_stale(finding: Finding, observed: Observed, as_of_us: int, recent_days: int) -> bool:
-    """Tell whether a change began before the recent window.
-
-    It did if the level before its onset, of a week at most, is nearer to the level after than to
-    the one before.
-    """
-    edge_us = as_of_us - recent_days * DAY_US
-    if finding.onset_us < edge_us:
-        return True
-    if finding.onset_us > edge_us + _NEAR_DAYS * DAY_US:
-        return False
-    inside = within(observed.cohorts, finding.series.cohort)
-    since_us = finding.onset_us - _BEFORE_DAYS * DAY_US
-    before, last, after = (
-        _level(finding.series.subject, observed, inside, span, latest)
-        for span, latest in (
-            ((finding.before.from_us, since_us), 0),
-            ((since_us, finding.onset_us), _LATEST_VALUES),
-            ((finding.onset_us, as_of_us), 0),
-        )
-    )
-    if before is None or last is None or after is None:
-        return False
-    return abs(last - after) < abs(last - before)
-
-
-def _level(
-    subject: Subject, observed: Observed, inside: Flags, span: tuple[int, int], latest: int
-) -> float | None:
-    """Return a subject's level in a span, for durations that of the *latest* (0: of all).
-
-    None where there are too few values.
-    """
-    if span[0] >= span[1]:
-        return None
-    if subject.metric is Metric.ETT_RATIO:
-        return _ett_ratio(observed, inside, span)
-    if subject.metric is Metric.FAILURES_PER_GPU_HOUR:
-        return _failure_rate(subject, observed, inside, span)
-    values = observed.durations[subject]
-    if subject.metric is Metric.CACHE_MISS_RATIO:
-        return _miss_ratio(values, inside[observed.attempts.cohort[values.attempt]], span)
-    log = np.log(values.us) - _of_setting(subject, values)
-    chosen = inside[observed.attempts.cohort[values.attempt]]
-    chosen &= (values.known_us >= span[0]) & (values.known_us < span[1])
-    log = log[chosen][-latest:]
-    return float(np.median(log)) if len(log) >= _FEWEST_VALUES else None
-
-
-def _miss_ratio(values: AttemptValues, inside: Flags, span: tuple[int, int]) -> float | None:
-    missed = values.us[inside & (values.known_us >= span[0]) & (values.known_us < span[1])]
-    return float(np.mean(missed)) if len(missed) >= _FEWEST_VALUES else None
-
-
-def _of_setting(subject: Subject, values: AttemptValues) -> Floats:
-    """Return what is taken off the logarithm of each value: of steps the median of its setting."""
-    if subject.metric is not Metric.STEP_SECONDS:
-        return np.zeros(len(values.us))
-    stratum = values.stratum.astype(np.intp)
-    return medians(np.log(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
-
-
-def _failure_rate(
-    subject: Subject, observed: Observed, inside: Flags, span: tuple[int, int]
-) -> float | None:
-    days = (span[1] - span[0]) // DAY_US
-    hours = float(observed.gpu_hours(span[0], days)[inside].sum())
-    failed = observed.failures[subject].between(*span).attempt
-    events = int(inside[observed.attempts.cohort[failed]].sum())
-    return events / hours if hours else None
-
-
-def _ett_ratio(observed: Observed, inside: Flags, span: tuple[int, int]) -> float | None:
-    rows = _rows(observed, inside, span)
-    whole = sum(float(us[rows].sum()) for us in observed.time.values())
-    return float(observed.time[Category.EFFECTIVE_TRAINING][rows].sum()) / whole if whole else None
-
-
-def _rows(observed: Observed, inside: Flags, span: tuple[int, int]) -> Flags:
-    """Mark the rows of time in a span of whole days."""
-    first_us = observed.to_us - observed.days * DAY_US
-    first, last = ((at_us - first_us) // DAY_US for at_us in span)
-    rows = inside[observed.time_cohort]
-    rows &= (observed.time_day >= first) & (observed.time_day < last)
-    return np.asarray(rows)

@@ -1,11 +1,12 @@
 """The scan: every subject, every cohort and every day of onset."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
 
+from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.mix import mix_changes
@@ -29,6 +30,7 @@ from ett_service.detection.selection import (
     candidates,
     thresholds,
 )
+from ett_service.detection.stale_changes import gone, is_stale
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -52,8 +54,9 @@ _FIRST_GUESS = 3.8  #: of the score that a power asks for
 def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     """Search all of *sample*."""
     window = Window.of(sample, options)
+    over = gone(sample, memory.open, options.recent_days)
     if not window.baseline or not sample.cohorts:
-        return Scan((), (), 0)
+        return Scan((), (), 0, over)
     models = Models.of(window, groups(sample.cohorts), memory)
     scores = [Scores.of(model, options) for model in models.without_open()]
     series = sum(int(of_model.tested.sum()) for of_model in scores)
@@ -63,7 +66,8 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
             candidate
             for of_model, threshold in zip(scores, limits, strict=True)
             for candidate in candidates(of_model, threshold, options)
-        ]
+        ],
+        window.outages(models.groups, memory),
     )
     findings = without_explained(
         (
@@ -71,17 +75,24 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
             for finding in _surest(_findings(changes, models, series, options))
             if finding.series not in memory.open
         ),
-        {series: frozen.onset_us for series, frozen in memory.open.items()},
+        {series: frozen.onset_us for series, frozen in memory.explaining.items()},
         memory.accepted,
     )
     findings += mix_changes(window, scores, series, options)
+    findings = [each for each in findings if not is_stale(each, sample, options.recent_days)]
     findings.sort(key=lambda finding: (finding.p, finding.series))
     power = [
         power
         for of_model, threshold in zip(scores, limits, strict=True)
         for power in powers(of_model, threshold.weight * options.q / max(series, 1), options)
     ]
-    return Scan((*findings, *followed(models, options)), tuple(power), series)
+    return Scan(
+        (*findings, *followed(models, options)),
+        tuple(power),
+        series,
+        over,
+        tuple(standing(models, options, {each.series for each in findings})),
+    )
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ class Models:
 
     def _without_open(self, model: SeriesModel) -> SeriesModel:
         window, subject = self.window, model.subject
-        for series, frozen in sorted(self.memory.open.items()):
+        for series, frozen in sorted(self.memory.explaining.items()):
             group = self.groups.place(series.cohort)
             start = window.day_of(frozen.onset_us) - (window.sample.days - window.days)
             if series.subject == subject and group is not None and 0 < start < window.days:
@@ -200,6 +211,22 @@ def followed(models: Models, options: Options) -> Iterator[Finding]:
         finding = _followed(models.window, models.groups, options, series, frozen)
         if finding is not None:
             yield finding
+
+
+def standing(models: Models, options: Options, found: Collection[Series]) -> Iterator[Series]:
+    """Yield the pending series beside those *found* of which nothing shows that they are well.
+
+    They are well once their latest days hold less than half of the smallest change that counts.
+    What began before the recent days is normal by now.
+    """
+    window = models.window
+    edge_us = window.sample.as_of_us - options.recent_days * DAY_US
+    for series, frozen in models.memory.pending.items():
+        is_searched = series.subject in models.by_subject and series not in found
+        if is_searched and frozen.onset_us >= edge_us:
+            finding = _followed(window, models.groups, options, series, frozen)
+            if finding is None or finding.holds:
+                yield series
 
 
 def _followed(

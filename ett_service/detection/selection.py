@@ -153,7 +153,7 @@ class Persistence:
     @property
     def lasts(self) -> bool:
         """Whether it is more than some bad days."""
-        return self.without_one >= OUTLIVES and self.fallen < FALLEN
+        return self.without_one >= self.outlives and self.fallen < FALLEN
 
 
 def persistence(model: SeriesModel, group: int, start: int, sign: int) -> Persistence:
@@ -174,7 +174,7 @@ def persistence(model: SeriesModel, group: int, start: int, sign: int) -> Persis
     if fallen >= FALLEN:
         stop = int(seen[1:][int(np.argmax(falls))])
         return Persistence(least, fallen, start, stop, outlives)
-    if least < OUTLIVES and len(seen):
+    if least < outlives and len(seen):
         day = int(seen[int(np.argmin(without))])
         return Persistence(least, fallen, day, min(day + span, len(count)), outlives)
     return Persistence(least, fallen, start, len(count), outlives)

@@ -1,8 +1,8 @@
 """Verdicts: what each candidate is, and which findings others explain.
 
-On a day of an outage several phases of a cohort were bad, and then well again. What else changed in
-that cohort must have changed beside those days: an outage makes attempts fail, lowers ETT%, and
-leaves a phase or two that look as if they had stayed slow.
+On a day of an outage a phase of a cohort was bad, or more failed for one cause, and then was well
+again. What else changed in that cohort must have changed beside those days: an outage makes
+attempts fail, lowers ETT%, and leaves a phase or two that look as if they had stayed slow.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.detection.models.registry import METRICS
@@ -43,7 +44,8 @@ _MOVED = 2.5  #: score of the phase that time went from or to
 _BALANCED = 0.4  #: share of the moved time by which the other phase may differ
 
 _OF_PHASES = frozenset({Metric.PHASE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS})
-_FEWEST_BAD_PHASES = 2  #: of a cohort, on a day of an outage
+_OUTAGES_SHOW_IN = _OF_PHASES | {Metric.FAILURES_PER_GPU_HOUR}
+_MOST_OUTAGE_DAYS = 7  #: a longer incident says nothing of other subjects
 _DAYS_AFTER = 2  #: on which failures and ETT% are still those of an outage
 
 
@@ -195,38 +197,36 @@ def _precedence(finding: Finding) -> tuple[bool, int, bool, float]:
     return is_less, PRECEDENCE.index(subject.metric), not subject.cause, finding.p
 
 
-def outage_days(changes: Sequence[Candidate]) -> Flags:
-    """Return cohorts by days of the window on which several phases had an incident.
+def is_outage(metric: Metric, verdict: Verdict, span: tuple[int, int]) -> bool:
+    """Tell whether a finding's days, a span of microseconds, were an outage of its whole cohort."""
+    is_short = span[1] - span[0] <= _MOST_OUTAGE_DAYS * DAY_US
+    return verdict is Verdict.INCIDENT and metric in _OUTAGES_SHOW_IN and is_short
 
-    *changes* are those of one search; there is at least one.
+
+def outage_days(changes: Iterable[Candidate], known: Flags) -> Flags:
+    """Return cohorts by days of the window on which a phase or a cause had an incident.
+
+    *changes* are those of one search; *known* are the days that earlier ones found.
     """
-    model = changes[0].model
-    bad = np.zeros((model.groups.members.shape[1], model.days), dtype=np.int64)
-    for subject in {change.model.subject for change in changes if _is_incident(change)}:
-        of_subject = np.zeros(bad.shape, dtype=np.bool_)
-        for change in changes:
-            if change.model.subject == subject and _is_incident(change):
-                cohorts = np.flatnonzero(change.model.groups.members[change.group])
-                of_subject[cohorts, change.lasting.start : change.lasting.stop] = True
-        bad += of_subject
-    return bad >= _FEWEST_BAD_PHASES
+    out = known.copy()
+    for change in changes:
+        lasting = change.lasting
+        is_short = lasting.stop - lasting.start <= _MOST_OUTAGE_DAYS
+        if change.model.subject.metric in _OUTAGES_SHOW_IN and is_short and not lasting.lasts:
+            cohorts = np.flatnonzero(change.model.groups.members[change.group])
+            out[cohorts, lasting.start : lasting.stop] = True
+    return out
 
 
-def beside_outages(changes: Sequence[Candidate]) -> list[Candidate]:
+def beside_outages(changes: Sequence[Candidate], known: Flags) -> list[Candidate]:
     """Return the changes, those as incidents of which too little is left without outages."""
-    if not changes:
-        return []
-    outages = outage_days(changes)
+    outages = outage_days(changes, known)
     return [_beside(change, outages) for change in changes] if outages.any() else [*changes]
 
 
 def _and_after(out: Flags) -> Flags:
     """Mark the days on which attempts end that began on marked ones, too."""
     return np.convolve(out, np.ones(_DAYS_AFTER + 1))[: len(out)] > 0
-
-
-def _is_incident(change: Candidate) -> bool:
-    return change.model.subject.metric in _OF_PHASES and not change.lasting.lasts
 
 
 def _beside(change: Candidate, outages: Flags) -> Candidate:

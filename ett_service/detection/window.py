@@ -129,16 +129,25 @@ class Window:
         for series, spans in memory.incidents.items():
             place = groups.place(series.cohort) if series.subject == subject else None
             if place is not None:
-                days = self._baseline_days_of(spans)
+                days = self._days_of(spans)
+                days[self.baseline :] = False
                 counted[np.ix_(groups.members[place] > 0, days)] = 0.0
         return counted
 
-    def _baseline_days_of(self, spans: Iterable[tuple[int, int]]) -> Flags:
+    def outages(self, groups: Groups, memory: Memory) -> Flags:
+        """Return cohorts by days of the window: the days of outages that are known."""
+        out = np.zeros((groups.members.shape[1], self.days), dtype=np.bool_)
+        for cohort, spans in memory.outages.items():
+            place = groups.place(cohort)
+            if place is not None:
+                out[np.ix_(groups.members[place] > 0, self._days_of(spans))] = True
+        return out
+
+    def _days_of(self, spans: Iterable[tuple[int, int]]) -> Flags:
         days = np.zeros(self.days, dtype=np.bool_)
         for from_us, to_us in spans:
             first, last = self.day_of(from_us), self.day_of(to_us - 1)
             days |= (self.of_sample >= first) & (self.of_sample <= last)
-        days[self.baseline :] = False
         return days
 
 

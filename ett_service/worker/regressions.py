@@ -273,8 +273,9 @@ class DetectionThread(PeriodicThread):
             if not detection_runs.add(conn, run, now_us):
                 return
             findings.record(
-                conn, project_id, at_us, result.run_findings, self._options.rules, result.gone
-            )
+                conn, project_id, at_us, result.run_findings, self._options.rules,
+                gone=result.gone, standing=result.standing,
+            )  # fmt: skip
         notify.enqueue(conn, self._options.audience, now_us)
 
     def _notify(self, epoch: int) -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -309,3 +311,20 @@ def test_whatever_there_is_is_looked_at(
     few = Options(recent_days=3, baseline_days=6, fewest_recent=1, fewest_baseline=1)
     first = scan(odd, few, Memory())
     assert first == scan(odd, few, Memory())
+
+
+def test_what_is_pending_stands_until_its_latest_days_are_well() -> None:
+    whole = fleet(slower(COMPILE, 1.6, 48))
+    (found,) = regressions(at_end_of(52, whole))
+    frozen = FrozenBaseline(
+        found.before.from_us, found.before.to_us, found.onset_us, improvement=False
+    )
+    memory = Memory(pending={found.series: frozen})
+
+    strict = replace(OPTIONS, q=1e-30)
+    assert scan(whole, strict, memory).standing == (found.series,)
+    assert scan(whole, OPTIONS, memory).standing == ()  # it is found
+    well = fleet(slower(COMPILE, 1.6, 46, until=48))
+    assert scan(well, strict, memory).standing == ()
+    old = Memory(pending={found.series: replace(frozen, onset_us=found.onset_us - 14 * DAY_US)})
+    assert scan(whole, strict, old).standing == ()

@@ -31,8 +31,17 @@ def test_what_fires_keeps_its_baseline() -> None:
         )
 
 
-def test_what_is_pending_keeps_nothing() -> None:
-    assert memory_of([_standing(finding(), runs=1)]) == Memory()
+def test_what_is_pending_is_followed_with_its_baseline() -> None:
+    result = finding()
+    frozen = FrozenBaseline(
+        result.before.from_us, result.before.to_us, result.onset_us, improvement=False
+    )
+    for verdict in (Verdict.REGRESSION, Verdict.SMALL):
+        memory = memory_of([_standing(replace(result, verdict=verdict), runs=1)])
+        assert memory == Memory(pending={result.series: frozen})
+
+
+def test_what_only_moved_keeps_nothing() -> None:
     for verdict in (Verdict.MIX, Verdict.RELABELLING):
         assert memory_of([_standing(finding(verdict))]) == Memory()
 
@@ -48,6 +57,9 @@ def test_bad_days_are_no_part_of_a_later_baseline() -> None:
         incident.series: ((incident.after.from_us, incident.after.to_us),),
         cured.finding.series: ((cured.onset_us, AT_US + 9 * DAY_US),),
     }
+    assert memory.outages == {
+        incident.series.cohort: ((incident.after.from_us, incident.after.to_us),)
+    }
 
 
 def test_what_was_accepted_is_normal_and_no_bad_day() -> None:
@@ -56,3 +68,14 @@ def test_what_was_accepted_is_normal_and_no_bad_day() -> None:
     since = {accepted.finding.series: AT_US}
 
     assert memory_of([accepted], since) == Memory(accepted=since)
+
+
+def test_noise_is_followed_and_explains_nothing_and_its_days_were_as_usual() -> None:
+    fired = replace(_standing(finding()), is_noise=True)
+    memory = memory_of([fired])
+    assert memory.noise == {fired.finding.series}
+    assert set(memory.open) == memory.noise
+    assert memory.explaining == {}
+
+    over = replace(fired, state=State.RESOLVED, resolved_us=AT_US + 9 * DAY_US)
+    assert memory_of([over]) == Memory()

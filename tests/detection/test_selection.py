@@ -1,9 +1,25 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ett_service.core.regressions.finding import Metric
+from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.models.registry import METRICS
-from ett_service.detection.selection import adjusted, limit, weights
+from ett_service.detection.observed.sample import Rates, Sample
+from ett_service.detection.options import Memory
+from ett_service.detection.scan import Models
+from ett_service.detection.selection import (
+    OUTLIVES,
+    OUTLIVES_BURSTS,
+    WORSE,
+    Persistence,
+    adjusted,
+    limit,
+    persistence,
+    weights,
+)
+from ett_service.detection.window import Window, groups
+from tests.detection.samples import AS_OF_US, COHORTS, DAYS, OPTIONS
 
 
 def test_the_limit_is_that_of_benjamini_and_hochberg() -> None:
@@ -47,3 +63,25 @@ def test_what_is_alike_weighs_the_same() -> None:
 
 def test_what_is_made_of_others_weighs_less() -> None:
     assert METRICS[Metric.ETT_RATIO].prior < METRICS[Metric.PHASE_SECONDS].prior
+
+
+def test_a_burst_must_leave_more_than_other_changes() -> None:
+    between = Persistence(2.5, 0.0, 46, 56)
+    assert between.lasts
+    assert not replace(between, outlives=OUTLIVES_BURSTS).lasts
+
+
+def test_the_days_of_a_burst_are_those_without_which_too_little_is_left() -> None:
+    """Over eight days, with one bad spell of three days, its score without them is under 3."""
+    days = np.arange(DAYS, dtype=np.int32)
+    events = np.where(days >= DAYS - 8, 4, 2)
+    events[DAYS - 6 : DAYS - 3] = 6
+    rates = Rates(events, np.full(DAYS, 40.0), days, np.zeros(DAYS, dtype=np.int32))
+    failures = Subject(Metric.FAILURES_PER_GPU_HOUR)
+    sample = Sample(AS_OF_US, DAYS, COHORTS[:1], {}, {failures: rates})
+    model = Models.of(Window.of(sample, OPTIONS), groups(COHORTS[:1]), Memory())
+    lasting = persistence(model.by_subject[failures], 0, DAYS - 8, WORSE)
+
+    assert OUTLIVES < lasting.without_one < OUTLIVES_BURSTS
+    assert not lasting.lasts
+    assert (lasting.start, lasting.stop) == (DAYS - 6, DAYS - 3)

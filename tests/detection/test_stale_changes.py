@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Finding, Metric, Subject
+from ett_service.core.regressions.finding import Finding, Metric, Series, Subject
 from ett_service.core.words import Category
-from ett_service.detection.observed.sample import AttemptValues, Floats, Observed
-from ett_service.detection.run import is_stale
+from ett_service.detection.observed.sample import AttemptValues, Floats, Sample, Shares
+from ett_service.detection.stale_changes import gone, is_stale
 from tests.builders.regressions.findings import finding, side
 from tests.detection.observations import TO_US, observed_project
 
@@ -20,8 +20,8 @@ FAILED = Subject(Metric.FAILURES_PER_GPU_HOUR)
 ETT = Subject(Metric.ETT_RATIO)
 
 
-def _changed(ago: int) -> Observed:
-    """Return what was observed of a project in which all became worse so many days ago."""
+def _changed(ago: int) -> Sample:
+    """Return the sample of a project in which all became worse so many days ago."""
     began = DAYS - ago
     observed = observed_project({INIT: lambda day: 2.0 if day >= began else 1.0})
     place = np.arange(DAYS * 6)
@@ -33,13 +33,14 @@ def _changed(ago: int) -> Observed:
     time |= {Category.EFFECTIVE_TRAINING: effective, Category.STALLED: 100.0 - effective}
     none = np.zeros(len(known_us), np.int64)
     failures = AttemptValues(none, known_us, place[fails], none.astype(np.int32), none)
-    return replace(
+    changed = replace(
         observed,
         failures={FAILED: failures},
         time_day=np.arange(DAYS, dtype=np.int32),
         time_cohort=np.zeros(DAYS, dtype=np.int32),
         time=time,
     )
+    return changed.sample(TO_US, DAYS)
 
 
 @pytest.mark.parametrize("subject", [INIT, FAILED, ETT])
@@ -58,11 +59,11 @@ def _changed(ago: int) -> Observed:
 def test_an_onset_at_the_edge_is_old_if_it_was_so_before(
     subject: Subject, ago: int, placed: int, *, old: bool
 ) -> None:
-    assert is_stale(_placed(subject, placed), _changed(ago), TO_US, RECENT) is old
+    assert is_stale(_placed(subject, placed), _changed(ago), RECENT) is old
 
 
 def test_of_durations_a_single_day_before_the_edge_tells() -> None:
-    assert is_stale(_placed(INIT, 14), _changed(15), TO_US, RECENT)
+    assert is_stale(_placed(INIT, 14), _changed(15), RECENT)
 
 
 def _placed(subject: Subject, ago: int) -> Finding:
@@ -79,4 +80,20 @@ def _placed(subject: Subject, ago: int) -> Finding:
 def test_where_nothing_is_known_of_before_nothing_is_called_old() -> None:
     onset_us = TO_US - RECENT * DAY_US
     result = finding(subject=INIT, onset_us=onset_us, before=side(onset_us, onset_us, 1.0))
-    assert not is_stale(result, _changed(30), TO_US, RECENT)
+    assert not is_stale(result, _changed(30), RECENT)
+
+
+def test_a_cohort_of_which_nothing_ran_of_late_is_gone() -> None:
+    sample = _changed(30)
+    assert sample.shares is not None
+    (cohort,) = sample.cohorts
+    series = Series(INIT, cohort)
+    assert gone(sample, [series], RECENT) == ()
+
+    early = np.flatnonzero(sample.shares.day < DAYS - RECENT)
+    ended = Shares(
+        sample.shares.day[early],
+        sample.shares.cohort[early],
+        {name: held[early] for name, held in sample.shares.by_category.items()},
+    )
+    assert gone(replace(sample, shares=ended), [series], RECENT) == (series,)

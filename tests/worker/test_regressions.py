@@ -7,7 +7,11 @@ from sqlalchemy import func, select
 
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.finding import State, Verdict
+from ett_service.core.regressions.state import StateRules
 from ett_service.detection import run
+from ett_service.detection.backtest import retrace
+from ett_service.detection.options import Plan
+from ett_service.detection.run import memory_of
 from ett_service.notifications.notice import Status, from_json
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs
@@ -67,6 +71,24 @@ def test_what_began_last_week_fires_at_once_as_of_then(store: Store, project_id:
     assert (suspects[0].dimension, suspects[0].value) == ("code_version", NEW)
     assert latest.body != "{}"
     assert notified(store) == [(Status.FIRING, 1)]
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("runs", [1, 5])
+def test_a_replay_has_the_power_of_the_search_that_was_stored(
+    store: Store, project_id: int, runs: int
+) -> None:
+    slowed(store, project_id)
+    run_once(store, END + HOUR_US)
+    run_once(store, END + DAY + HOUR_US)
+
+    with store.reading() as conn:
+        [latest] = detection_runs.latest(conn)
+        memory = memory_of(regression_rows.states_before(conn, project_id, END + DAY))
+        instants = [END + DAY - day * DAY for day in reversed(range(runs))]
+        replayed, _ = retrace(conn, project_id, instants, Plan(), StateRules(), memory)
+    assert memory.open
+    assert latest.body == regression_rows.to_json({"power": replayed.last.power})
 
 
 @ON_ONE_ENGINE

@@ -123,6 +123,11 @@ class RegressionRow(ComputedAnswer):
     interval: Annotated[IntervalAnswer | None, Of(_interval)] = Field(
         description="95 % interval of the ratio."
     )
+    mean_ratio: Finite = Field(
+        validation_alias=_finding("mean_ratio"),
+        description="Of durations the ratio of the means, which is what is paid for: a few long "
+        "ones move it, and not `ratio`. Null of rates and shares, and where nobody recorded it.",
+    )
     before: Annotated[ObservedAnswer, _observed("before")]
     after: Annotated[ObservedAnswer, _observed("after")]
     impact: ImpactAnswer = Field(validation_alias=_finding("impact"))
@@ -274,6 +279,11 @@ class AttributionAnswer(ComputedAnswer):
         validation_alias="as_of_us",
         serialization_alias="as_of",
         description="The end of the time that was looked at for it.",
+    )
+    onset_at: Instant | None = Field(
+        validation_alias="onset_us",
+        description="The onset that was looked at. Where it is not that of the finding, somebody "
+        "moved it since, and the next search looks again.",
     )
     side_by_side: SideBySideAnswer | None = Field(
         description="Null without a suspect, or if nothing ran beside it."

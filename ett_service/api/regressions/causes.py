@@ -11,7 +11,7 @@ from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.regressions.power import CohortLabels, SubjectPart
-from ett_service.core.regressions.causes import CommonCause, cause_of, counted_once
+from ett_service.core.regressions.causes import CommonCause, causes_of, counted_once
 from ett_service.core.regressions.finding import Finding, Metric, State, Verdict
 from ett_service.fleet import scope as scopes
 from ett_service.storage.regressions import regressions
@@ -34,12 +34,12 @@ class TotalCostAnswer(Answer):
 
 
 class CauseAnswer(Answer):
-    """Findings that are associated with the same value first, in whichever cohorts."""
+    """Findings that are associated with the same value or marker, in whichever cohorts."""
 
     project: str
     dimension: Annotated[str | None, EmptyIsNull] = Field(
-        description="Of the first suspect, such as `code_version`; null for a finding without one, "
-        "which stands alone."
+        description="Of the likeliest suspect, such as `code_version`; null for a finding without "
+        "one, which stands alone."
     )
     value: Annotated[str | None, EmptyIsNull]
     onset_at: Instant = Field(description="The earliest onset.")
@@ -99,7 +99,7 @@ def read_regression_causes(
 
     A release that made a phase slower in three cohorts is one cause. Costs are added once: of a
     cohort and one that it is part of the wider counts, and of time to start and its phases the
-    phases.
+    phases, with what the rest costs more than these.
     """
     real = regressions.every(conn, project_ids, query.of(Verdict.REGRESSION))
     small = regressions.every(conn, project_ids, query.of(Verdict.SMALL))
@@ -113,10 +113,14 @@ def read_regression_causes(
 
 
 def _causes(stored: Iterable[Regression]) -> list[CauseAnswer]:
-    by_cause: dict[tuple[str, CommonCause], list[Regression]] = {}
+    by_project: dict[str, list[Regression]] = {}
     for regression in stored:
-        cause = cause_of(regression.standing.finding, regression.attribution)
-        by_cause.setdefault((regression.project, cause), []).append(regression)
+        by_project.setdefault(regression.project, []).append(regression)
+    by_cause: dict[tuple[str, CommonCause], list[Regression]] = {}
+    for project, of_project in by_project.items():
+        shared = causes_of([(each.standing.finding, each.attribution) for each in of_project])
+        for cause, regression in zip(shared, of_project, strict=True):
+            by_cause.setdefault((project, cause), []).append(regression)
     causes = [_cause(project, cause, same) for (project, cause), same in by_cause.items()]
     return sorted(causes, key=lambda cause: (-(cause.cost.gpu_hours_per_week or 0), cause.findings))
 

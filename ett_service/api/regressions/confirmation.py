@@ -64,7 +64,7 @@ def _interval(runs: Any) -> dict[str, float]:
 
 
 class ConfirmationAnswer(ComputedAnswer):
-    """What two jobs say of a finding."""
+    """What two jobs, or several of two versions, say of a finding."""
 
     regression: str
     outcome: Settlement = Field(
@@ -79,9 +79,11 @@ class ConfirmationAnswer(ComputedAnswer):
     interval: Annotated[IntervalAnswer, Of(_interval)] = Field(
         description="90 % interval of the ratio."
     )
-    base_n: int = Field(description="Durations of the first job.")
-    n: int = Field(description="Durations of the second job.")
-    more: int = Field(description="Starts of each version still missing for 80 % power.")
+    base_n: int = Field(description="Durations of the first job that were compared.")
+    n: int = Field(description="Durations of the second job that were compared.")
+    more: int = Field(
+        description="Starts of each version, by as many jobs, still missing for 80 % power."
+    )
 
 
 @router.get(
@@ -112,7 +114,12 @@ def read_regression_experiment(
     openapi_extra=described(NewConfirmation),
 )
 async def confirm_regression(request: RegressionRequest) -> ConfirmationAnswer:
-    """Settle a finding by two jobs, the first without its change; see `ConfirmationAnswer`."""
+    """Settle a finding by two jobs, the first without its change; see `ConfirmationAnswer`.
+
+    Each may be a pattern such as `probe-old-*` for several jobs. First starts are compared with
+    first starts, and within the state of the compile cache. Jobs of another cohort, that are not
+    alike or not of the two versions are refused with 409.
+    """
     body = await request.read(NewConfirmation)
     jobs = (body["base_job"], body["job"])
     try:
@@ -125,7 +132,9 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
     now_us, store = request.state.now_us(), request.state.store
     with store.reading() as conn:
         stored = request.apply(conn, regressions.get)
-        runs = settled_by(conn, stored.project_id, stored.standing.finding, jobs, now_us)
+        runs = settled_by(
+            conn, stored.project_id, stored.standing.finding, stored.attribution, jobs, now_us
+        )
     if called := _CALLED.get(runs.settled.outcome):
         act = Act(request.acts.key.prefix, _why(runs, jobs), now_us)
         triage = partial(regressions.triage, project_id=stored.project_id, called=called, act=act)

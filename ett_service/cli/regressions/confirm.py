@@ -36,7 +36,7 @@ def _options(parser: ArgumentParser) -> None:
         "--jobs",
         nargs=2,
         metavar=("BASE", "JOB"),
-        help="settle it by these two jobs, the first without the change",
+        help="settle it by these two jobs, the first without the change; patterns for several jobs",
     )
 
 
@@ -59,13 +59,13 @@ def _write(answer: Answer, args: Namespace) -> None:
 def _write_experiment(answer: Answer, args: Namespace) -> None:
     alike = ", ".join(f"{name} {value}" for name, value in answer["alike"].items())
     before, after = answer["before"] or "what ran before", answer["after"] or "what runs now"
-    write_prose(f"Launch two jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
+    write_prose(f"Launch jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
     write_line(f"  1. {answer['dimension']} {before}")
     write_line(f"  2. {answer['dimension']} {after}")
     starts, ratio, spread = answer["starts"], factor(answer["ratio"]), math.exp(answer["sigma"])
     write_prose(
-        f"{count(starts)} starts of each show {ratio} in 80 of 100 cases. One start differs from "
-        f"the next by a factor of {spread:.2f}."
+        f"{count(starts)} starts of each, by as many jobs, show {ratio} in 80 of 100 cases. One "
+        f"start differs from the next by a factor of {spread:.2f}."
     )
     write_line(f"Then: ett regressions confirm {args.id} --jobs JOB1 JOB2")
 
@@ -78,7 +78,7 @@ def _write_outcome(answer: Answer) -> None:
     )
     write_prose(_OUTCOMES[answer["outcome"]])
     if answer["outcome"] == "open" and answer["more"]:
-        write_prose(f"Start each {count(answer['more'])} times more for 80% power.")
+        write_prose(f"Launch {count(answer['more'])} more jobs of each for 80% power.")
 
 
 def _tuning_options(parser: ArgumentParser) -> None:

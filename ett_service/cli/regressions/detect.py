@@ -36,6 +36,7 @@ from ett_service.storage.regressions import findings, tuning
 
 _VERDICTS = (
     ("regression", "Regressions"),
+    ("small", "Small regressions, which cost less than the floor and do not alert"),
     ("improvement", "Improvements, which do not alert"),
     ("incident", "Incidents: bad days, which do not alert"),
     ("relabelling", "Relabelling: time moved between phases, and their sum did not change"),

@@ -68,6 +68,7 @@ def _effect(finding: Finding) -> Members:
         "unit": unit,
         "ratio": _finite(finding.ratio),
         "interval": _interval(finding),
+        "mean_ratio": _finite(finding.mean_ratio),
         "before": _side(finding.before, unit),
         "after": _side(finding.after, unit),
         "p": finding.p,

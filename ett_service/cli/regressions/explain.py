@@ -75,6 +75,8 @@ _FACTOR_NOTE = (
     "near 1 they may move in opposite directions. The interval of the factor decides."
 )
 
+_ANEW = "the next search looks again."
+
 
 def _differ(finding: Answer) -> bool:
     """Return whether the factor and the medians point to different sides."""
@@ -90,6 +92,8 @@ def _explain(args: Namespace) -> Any:
 
 def _write(finding: Answer, _args: Namespace) -> None:
     ratio = factor(finding["ratio"])
+    if finding["mean_ratio"] is not None:
+        ratio += f"; the mean {factor(finding['mean_ratio'])}"
     write_prose(
         f"{subject(finding)} in {cohort(finding['cohort'])}: {level_change(finding)} ({ratio})"
     )
@@ -103,8 +107,11 @@ def _write(finding: Answer, _args: Namespace) -> None:
         write_line()
     write_table(_GATES, finding["gates"])
     _write_power(finding["power"])
-    if by := finding["attribution"]["as_of"]:
+    attribution = finding["attribution"]
+    if by := attribution["as_of"]:
         write_prose(f"associations, by {minute(by)} (UTC)")
+    if (onset := attribution["onset_at"]) and onset != finding["onset_at"]:
+        write_prose(f"They are of the onset before it was moved, {minute(onset)} (UTC): {_ANEW}")
     _write_attribution(finding["attribution"])
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}

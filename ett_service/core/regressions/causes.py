@@ -4,7 +4,10 @@ Time to start is made of phases, a phase of stages, and the whole project of coh
 stage shows in all of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from ett_service.core.intervals import DAY_US
@@ -15,7 +18,6 @@ from ett_service.core.regressions.finding import (
     Metric,
     Series,
     Subject,
-    Suspect,
     Verdict,
 )
 from ett_service.core.words import Phase
@@ -25,6 +27,13 @@ Onset: TypeAlias = tuple[Series, int]
 
 NEAR_US = 5 * DAY_US
 """Changes with one cause are found to begin within this time."""
+
+SAME_US = 2 * DAY_US
+"""The change of a cohort and that of a wider one are the same if they begin within this time."""
+
+_ALIKE = 2.0  #: times as large as the change of the wider cohort, in the logarithm, at most
+_AS_SURE = 0.9  #: of what the first suspect explains
+_NAMED = 0.5  #: score over which a marker's labels name the suspect
 
 PRECEDENCE = (
     Metric.CACHE_MISS_RATIO,
@@ -85,17 +94,36 @@ def begets(cause: Subject, effect: Subject) -> bool:
 def absorbs(cause: Finding, effect: Finding) -> bool:
     """Tell whether a finding that fires is the same news as another one that does.
 
-    A regression is an incident of its own series that lasted, and one that costs too little grew.
+    A regression is an incident of its own series that lasted, and one that costs too little grew;
+    it also makes incidents and small changes of what it is part of.
     """
+    near = _is_wider(cause, effect) or explains(
+        (cause.series, cause.onset_us), (effect.series, effect.onset_us)
+    )
     if cause.verdict is effect.verdict:
-        return explains((cause.series, cause.onset_us), (effect.series, effect.onset_us))
-    if cause.verdict is not Verdict.REGRESSION:
-        return False
-    is_same = cause.series == effect.series
-    if effect.verdict is Verdict.INCIDENT:
-        return is_same
-    near = explains((cause.series, cause.onset_us), (effect.series, effect.onset_us))
-    return effect.verdict is Verdict.SMALL and (is_same or near)
+        return near
+    is_less = cause.verdict is Verdict.REGRESSION and effect.verdict in _LESS
+    return is_less and (near or cause.series == effect.series)
+
+
+_LESS = frozenset({Verdict.INCIDENT, Verdict.SMALL})
+
+
+def _is_wider(cause: Finding, effect: Finding) -> bool:
+    """Tell whether a cohort's change is that of a wider one, and not a larger one of its own."""
+    wide, narrow = _size(cause), _size(effect)
+    return (
+        cause.series.subject == effect.series.subject
+        and set(cause.series.cohort) < set(effect.series.cohort)
+        and abs(cause.onset_us - effect.onset_us) <= SAME_US
+        and wide * narrow > 0
+        and abs(narrow) <= _ALIKE * abs(wide)
+    )
+
+
+def _size(finding: Finding) -> float:
+    ratio = finding.ratio
+    return math.log(ratio) if 0 < ratio < math.inf else math.copysign(math.inf, ratio - 1)
 
 
 def absorbers(findings: Sequence[Finding]) -> dict[int, int]:
@@ -136,25 +164,74 @@ class CommonCause(NamedTuple):
 _NOTHING = Subject(Metric.PHASE_SECONDS)
 
 
-def cause_of(finding: Finding, attribution: Attribution) -> CommonCause:
-    """Return the cause of a finding: its first suspect, or else itself alone."""
-    first: Suspect | None = next(iter(attribution.suspects), None)
-    if first is None:
-        return CommonCause("", "", finding.series.subject, finding.series.cohort)
-    return CommonCause(first.dimension, first.value, _NOTHING, ())
+def causes_of(findings: Sequence[tuple[Finding, Attribution]]) -> list[CommonCause]:
+    """Return the cause of each finding: the suspect that it shares with others, or itself alone.
+
+    Image and code version of one release explain the same. So findings share a cause where one of
+    their likeliest suspects is the same, or a marker that names them. Its name is the suspect that
+    comes first most often.
+    """
+    group = list(range(len(findings)))
+    first_with: dict[tuple[str, ...], int] = {}
+    for place, (_, attribution) in enumerate(findings):
+        for sign in _signs(attribution):
+            other = group[first_with.setdefault(sign, place)]
+            group = [other if each == group[place] else each for each in group]
+    return [_named(findings, group, place) for place in range(len(findings))]
+
+
+def _signs(attribution: Attribution) -> Iterator[tuple[str, ...]]:
+    """Yield what tells that two findings have one cause; nothing without suspects."""
+    suspects = attribution.suspects
+    for suspect in suspects:
+        if suspect.explains >= _AS_SURE * suspects[0].explains:
+            yield suspect.dimension, suspect.value
+    for marker in attribution.markers:
+        if suspects and marker.score > _NAMED:
+            yield (marker.id,)
+
+
+def _named(
+    findings: Sequence[tuple[Finding, Attribution]], group: Sequence[int], place: int
+) -> CommonCause:
+    same = [each for each, of in zip(findings, group, strict=True) if of == group[place]]
+    firsts = Counter(
+        (suspect.dimension, suspect.value)
+        for _, attribution in same
+        for suspect in attribution.suspects[:1]
+    )
+    if not firsts:
+        series = findings[place][0].series
+        return CommonCause("", "", series.subject, series.cohort)
+    ((dimension, value), _), *_ = firsts.most_common(1)
+    return CommonCause(dimension, value, _NOTHING, ())
 
 
 def counted_once(findings: Iterable[Finding]) -> list[Finding]:
-    """Return those of one cause whose costs may be added: none is part of another.
+    """Return findings whose costs may be added: each with what no other one of them costs.
 
-    Of a cohort and one that it is part of the wider counts, and of time to start and its phases
-    the phases.
+    Of time to start and its phases the phases count, and of a cohort and one that it is part of the
+    wider; what the rest costs more than these stays. Those of which nothing is left are left out.
     """
     counted: list[Finding] = []
     for finding in sorted(findings, key=_from_cause_to_effect):
-        if not any(_holds(other.series, finding.series) for other in counted):
-            counted.append(finding)
+        parts = [other for other in counted if _holds(other.series, finding.series)]
+        if (left := _without(finding, parts)) is not None:
+            counted.append(left)
     return counted
+
+
+def _without(finding: Finding, parts: Sequence[Finding]) -> Finding | None:
+    """Take the costs of *parts* off a finding; None where nothing is left, or nobody knows."""
+    if not parts:
+        return finding
+    impact = finding.impact
+    whole = impact.gpu_hours_per_week or 0.0
+    left = whole - sum(part.impact.gpu_hours_per_week or 0.0 for part in parts)
+    if left <= 0:
+        return None
+    cost = None if impact.cost_per_week is None else impact.cost_per_week * left / whole
+    return replace(finding, impact=replace(impact, gpu_hours_per_week=left, cost_per_week=cost))
 
 
 def _from_cause_to_effect(finding: Finding) -> tuple[int, int, Series]:

@@ -165,6 +165,9 @@ class Finding:
     after: Side
     gates: tuple[Gate, ...]
     impact: Impact = field(default_factory=lambda: Impact(None))
+    mean_ratio: float | None = None
+    """Of durations, the ratio of their means, which is what is paid for; else None. ``ratio`` is
+    that of the values in the middle, which a few long ones do not move."""
     holds: bool = True  #: False for an open finding whose effect is under half the floor by now
 
     @property
@@ -230,6 +233,7 @@ class Attribution:
     mix_points: float | None = None  #: ETT points of the mix of jobs
     side_by_side: SideBySide | None = None
     as_of_us: int | None = None  #: the end of the time that was looked at
+    onset_us: int | None = None  #: that was looked at; people may have moved it since
 
 
 class Severity(StrEnum):

@@ -10,11 +10,14 @@ from enum import StrEnum, auto
 from typing import NamedTuple
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.causes import absorbers
+from ett_service.core.regressions.causes import absorbers, absorbs
 from ett_service.core.regressions.finding import Finding, Resolution, Series, State, Verdict
 
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 """While these fire, each run reports whether they still hold; silence means too few values."""
+
+STAYING = LASTING | {Verdict.SMALL}
+"""While these are pending, each run that does not find them reports whether they may still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class FindingState:
     fired: Finding | None = None  #: the finding of the run since which it fires
     ended: Resolution | None = None  #: why it is resolved
     merged_into: FindingKey | None = None  #: set in the run that merges it
+    is_noise: bool = False  #: somebody called it so: it explains nothing
 
     @property
     def key(self) -> FindingKey:
@@ -97,15 +101,26 @@ class Transition(StrEnum):
         """Whether receivers are notified, if the verdict is one that alerts."""
         return self not in {Transition.PENDING, Transition.LAPSED}
 
+    @property
+    def begins_to_fire(self) -> bool:
+        """Whether it fires from this run on."""
+        return self in {Transition.FIRING, Transition.REOPENED}
+
 
 def step(
-    before: FindingState | None, finding: Finding | None, at_us: int, rules: StateRules
+    before: FindingState | None,
+    finding: Finding | None,
+    at_us: int,
+    rules: StateRules,
+    *,
+    stands: bool = False,
 ) -> FindingState | None:
     """Return the state of a finding after the run at *at_us*; None where it is inactive.
 
     *finding* is what that run found of the same key, or reported of one that fires; None where it
     found nothing. For a lasting verdict that fires, None means too few values: nothing changes.
-    Nor does a run that is not later than the last change anything.
+    What is pending *stands* where nothing shows that its change is over. A run that is not later
+    than the last changes nothing.
     """
     if before is None:
         return _begun(finding, at_us, rules) if finding is not None and finding.holds else None
@@ -116,7 +131,7 @@ def step(
     again = finding if _is_found_again(before, finding) else None
     if before.state is State.RESOLVED:
         return _while_resolved(before, again, at_us, rules)
-    return _while_pending(before, again, at_us, rules)
+    return _while_pending(before, again, at_us, rules, stands=stands)
 
 
 def advance(
@@ -125,11 +140,13 @@ def advance(
     at_us: int,
     rules: StateRules,
     gone: Collection[Series] = (),
+    standing: Collection[Series] = (),
 ) -> dict[FindingKey, FindingState]:
     """Take the step of a whole run: return all states after it, resolved ones included.
 
     A key of *before* that is missing from the answer became inactive. Of *gone* series nothing
-    ran in all the time that was searched.
+    ran in all the time that was searched. Of *standing* ones that are pending nothing shows that
+    the change is over.
     """
     by_key = _news(before, {FindingKey.of(finding): finding for finding in findings})
     by_fingerprint = {finding.fingerprint: finding for finding in by_key.values()}
@@ -139,7 +156,8 @@ def advance(
         finding = by_key.get(key)
         if finding is None and state is not None and state.state is State.FIRING:
             finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
-        now = step(state, finding, at_us, rules)
+        stands = state is not None and _stands(state, before, standing)
+        now = step(state, finding, at_us, rules, stands=stands)
         if now is not None and finding is None and _is_gone(now, at_us, gone):
             now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
         if now is not None:
@@ -147,12 +165,25 @@ def advance(
     return after | _merged(before, after, at_us)
 
 
+def _stands(
+    state: FindingState, before: Mapping[FindingKey, FindingState], standing: Collection[Series]
+) -> bool:
+    """Tell whether nothing shows that a change is over, and nothing that fires reports it."""
+    if state.verdict not in STAYING or state.finding.series not in standing:
+        return False
+    firing = (_placed(other) for other in _firing(before).values() if not other.is_noise)
+    return not any(absorbs(other, _placed(state)) for other in firing)
+
+
 def _news(
     before: Mapping[FindingKey, FindingState], of_run: Mapping[FindingKey, Finding]
 ) -> dict[FindingKey, Finding]:
     """Return the findings of a run without those that what fires reports, or another of them."""
-    firing = {key: _placed(state) for key, state in _firing(before).items()}
-    reported = {**firing, **{key: finding for key, finding in of_run.items() if finding.holds}}
+    firing = _firing(before)
+    placed = {key: _placed(state) for key, state in firing.items() if not state.is_noise}
+    reported = placed | {
+        key: finding for key, finding in of_run.items() if finding.holds and key not in firing
+    }
     keys = sorted(reported, key=lambda key: (key not in firing, key))
     no_news = {keys[place] for place in absorbers([reported[key] for key in keys])}
     return {key: finding for key, finding in of_run.items() if key in firing or key not in no_news}
@@ -173,7 +204,8 @@ def _merged(
     at_us: int,
 ) -> dict[FindingKey, FindingState]:
     """Return, resolved, those that fired before for what another one reports by now."""
-    firing = sorted(_firing(after).values(), key=lambda state: (state.pending_us, state.key))
+    heard = (state for state in _firing(after).values() if not state.is_noise)
+    firing = sorted(heard, key=lambda state: (state.pending_us, state.key))
     into = absorbers([_placed(state) for state in firing])
     fired = _firing(before)
     return {
@@ -263,15 +295,21 @@ def _confirmed(
 
 
 def _while_pending(
-    before: FindingState, again: Finding | None, at_us: int, rules: StateRules
+    before: FindingState,
+    again: Finding | None,
+    at_us: int,
+    rules: StateRules,
+    *,
+    stands: bool,
 ) -> FindingState | None:
-    """Keep the place of what is pending over a run that did not find it, but not over several.
+    """Keep the place of what is pending over a run without it, but not over several in a row.
 
     A change near the limit is found on most days, not on all.
     """
     if again is not None:
         return _confirmed(before, again, at_us, rules)
-    quiet = replace(before, quiet_runs=before.quiet_runs + 1, last_run_us=at_us)
+    quiet_runs = 0 if stands else before.quiet_runs + 1
+    quiet = replace(before, quiet_runs=quiet_runs, last_run_us=at_us)
     return None if quiet.quiet_runs >= rules.quiet_runs else quiet
 
 

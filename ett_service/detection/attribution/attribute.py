@@ -97,6 +97,7 @@ def attribute(
         mix_points=where.mix_points,
         side_by_side=evidence.side_by_side,
         as_of_us=finding.after.to_us,
+        onset_us=onset_us,
     )
 
 

@@ -43,9 +43,9 @@ class DurationModel(LevelModel):
         inside = self.groups.members[group][self.rows.cohort] > 0
         early = inside & (self.rows.day < start)
         late = inside & (self.rows.day >= start) & (self.rows.day < stop)
-        if self.form.has_modes:
-            log_ratio, low, high = self._shift_of_means(group, early, late)
-        else:
+        log_ratio, low, high = self._shift_of_means(group, early, late)
+        mean_ratio = float(np.exp(log_ratio))
+        if not self.form.has_modes:
             log_ratio = self._shift(group, early, late)
             days = np.arange(self.window.days)
             precision = self.panel.precision[group] * (days < stop)
@@ -62,6 +62,7 @@ class DurationModel(LevelModel):
             worse=ratio,
             gpu_hours_per_week=None if np.isnan(self.rows.gpus).all() else cost_us / HOUR_US,
             part=cost_us / held_us if held_us else None,
+            mean_ratio=mean_ratio,
         )
 
     def expected_score(self, factor: float) -> Floats:

@@ -57,6 +57,7 @@ class MissModel(LevelModel):
             worse=slower,
             gpu_hours_per_week=None if np.isnan(self.rows.gpus).all() else cost_us / HOUR_US,
             part=cost_us / held_us if held_us else None,
+            mean_ratio=slower,
         )
 
     def expected_score(self, factor: float) -> Floats:

@@ -52,6 +52,7 @@ class Change:
     worse: float  #: the factor by which it is worse; under 1 it is better
     gpu_hours_per_week: float | None  #: its cost; None while accelerators are unknown
     part: float | None  #: its cost relative to the project's; by attempts if those are unknown
+    mean_ratio: float | None = None  #: of durations, as of ``Finding``
 
     def finding(
         self,
@@ -77,6 +78,7 @@ class Change:
             after=self.after,
             gates=gates,
             impact=Impact(self.gpu_hours_per_week),
+            mean_ratio=self.mean_ratio,
         )
 
 

@@ -86,7 +86,7 @@ def suspects(finding: Answer) -> Panel:
         after=(
             "What goes with a change need not be its cause.",
             "A suspect leads to its attempts beside the others of the cohort.",
-            *_as_of(attribution),
+            *_as_of(finding),
         ),
     )
 
@@ -104,8 +104,14 @@ def _beside(finding: Answer, suspect: Answer) -> str:
     return Question("/compare", {**sets, **days, "project": finding["project"]}).address
 
 
-def _as_of(attribution: Answer) -> tuple[str, ...]:
-    return (f"Looked at by {moment(by)} (UTC).",) if (by := attribution["as_of"]) else ()
+def _as_of(finding: Answer) -> tuple[str, ...]:
+    by, onset = finding["attribution"]["as_of"], finding["attribution"]["onset_at"]
+    notes = [f"Looked at by {moment(by)} (UTC)."] if by else []
+    if onset and onset != finding["onset_at"]:
+        notes.append(
+            f"Of the onset before it was moved, {moment(onset)} (UTC): the next search looks again."
+        )
+    return tuple(notes)
 
 
 def examples(finding: Answer) -> Panel | None:

@@ -97,11 +97,16 @@ def _facts(finding: Answer) -> list[Fact]:
             f"{_sample(after)}, {by}",
             is_faint=after["n"] < FEW,
         ),
-        Fact("factor", factor(finding["ratio"]), f"interval {between}, {by}"),
+        Fact("factor", factor(finding["ratio"]), f"interval {between}, {by}{_of_means(finding)}"),
         *_fired(finding),
         Fact("onset", moment(finding["onset_at"]), "UTC, estimated"),
         Fact("severity", finding["severity"] or "-", finding["verdict"].replace("_", " ")),
     ]
+
+
+def _of_means(finding: Answer) -> str:
+    ratio = finding["mean_ratio"]
+    return "" if ratio is None else f"; of the means {factor(ratio)}"
 
 
 def _fired(finding: Answer) -> list[Fact]:

@@ -24,6 +24,7 @@ AttemptKey: TypeAlias = tuple[str, int]
 """A job, and the number of its attempt."""
 
 CACHE = "compile_cache"
+START = "start"
 
 _JOBS_PER_QUERY = 500
 _FACTS = (*STATED_DIMENSIONS, "image")
@@ -109,7 +110,7 @@ def _facts(row: Any, job: _Job, reported: _Reported) -> AttemptFacts:
     values |= {
         "code_version": row.code_version or values["code_version"],
         "size": size_of(row.gpus if row.gpus is not None else facts.gpus),
-        "start": kind_of_start(row.number, job.firsts),
+        START: kind_of_start(row.number, job.firsts),
         CACHE: _only_or_mixed(reported.caches),
     }
     hosts = tuple(sorted(reported.hosts))

@@ -26,7 +26,6 @@ from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
-    Transition,
     advance,
     is_firing_version,
     transition,
@@ -174,11 +173,13 @@ def record(
     at_us: int,
     findings: Iterable[RunFinding],
     rules: StateRules,
+    *,
     gone: Collection[Series] = (),
+    standing: Collection[Series] = (),
 ) -> None:
     """Take the step of the run at *at_us*, and write what it changes.
 
-    Of *gone* series nothing ran in the time that was searched. The states before it are read here,
+    *gone* and *standing* are those of ``advance``. The states before it are read here,
     under the locks of their rows: somebody may have accepted one of them during the run.
     """
     by_key = {FindingKey.of(run_finding.finding): run_finding for run_finding in findings}
@@ -189,7 +190,7 @@ def record(
         state = state_of(row)
         ids[state.key], before[state.key] = row.id, state
     run_findings = [run_finding.finding for run_finding in by_key.values()]
-    after = advance(before, run_findings, at_us, rules, gone)
+    after = advance(before, run_findings, at_us, rules, gone, standing)
     for key in {**before, **after}:
         now, was = after.get(key), before.get(key)
         if now is not was:
@@ -238,7 +239,7 @@ def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> Non
             "severity": run_finding.severity.value,
             "attribution": to_json(run_finding.attribution),
         }
-    if what in {Transition.FIRING, Transition.REOPENED}:
+    if what is not None and what.begins_to_fire:
         row |= {"acknowledged_us": None, "acknowledged_by": None}
     if before is None or before.pending_us != after.pending_us:
         regression_id = new_id(project_id, after.key, after.pending_us)
@@ -344,6 +345,7 @@ def state_of(row: Row[*tuple[Any, ...]]) -> FindingState:
         finding=finding_from_json(row.finding),
         fired=None if row.fired is None else finding_from_json(row.fired),
         ended=None if row.ended is None else Resolution(row.ended),
+        is_noise=row.triage == Triage.NOISE.value,
         **{name: getattr(row, name) for name in _STATE_COLUMNS},
     )
 

@@ -16,13 +16,16 @@ ONSET = NOON + 6 * HOUR
 ATTRIBUTION = Attribution({}, {}, suspects=(Suspect("code_version", "2", 1.0, 6),))
 
 
-def _job(name: str, start: int, seconds: int, version: str) -> list[dict[str, Any]]:
+def _job(
+    name: str, start: int, seconds: int, version: str, cache: str = "", **other: str
+) -> list[dict[str, Any]]:
     middle, end = start + seconds / 60, start + seconds / 60 + 5
     facts = {"cluster": "a", "model": "llm-70b", "hardware": "H100", "code_version": version}
+    attributes = {"attributes": {"compile_cache": cache}} if cache else {}
     return [
-        wire_event("job", start, job=name, gpus=8, **facts),
+        wire_event("job", start, job=name, gpus=8, **facts | other),
         wire_event("attempt_started", start, job=name, gpus=8, code_version=version),
-        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("pt2_compile", start, middle, job=name, **attributes),
         wire_span("train_loop", middle, end, job=name),
         wire_event("attempt_ended", end, job=name, outcome="completed"),
     ]
@@ -101,10 +104,39 @@ def test_a_run_like_before_refutes_it(service: Service, regression_id: str) -> N
 
 @ON_ONE_ENGINE
 def test_jobs_without_its_series_settle_nothing(service: Service, regression_id: str) -> None:
-    for other in ("idle", "nobody", "again-*"):
+    for other in ("idle", "nobody"):
         problem = confirm(service, regression_id, "again-1", other, 409)
         assert "no complete duration" in problem["detail"]
     assert service.get(f"/v1/regressions/{regression_id}")["triage"] is None
+
+
+@ON_ONE_ENGINE
+def test_jobs_that_are_not_as_the_experiment_says_are_refused(
+    service: Service, regression_id: str
+) -> None:
+    service.ingest(_job("elsewhere", 900, 480, "2", cluster="b"))
+    service.ingest(_job("other-chip", 900, 480, "2", hardware="A100"))
+    service.ingest(_job("newest", 900, 480, "3"))
+    service.ingest(_job("missed", 900, 480, "2", cache="miss"))
+    for base, job, expected in (
+        ("again-1", "again-1", "again-1 is on both sides"),
+        ("again-1", "elsewhere", "elsewhere is not of the cohort cluster:a"),
+        ("again-1", "other-chip", "differ in hardware: H100 and A100"),
+        ("again-2", "again-1", "first job has code_version 2"),
+        ("again-1", "newest", "second job has code_version 3, not 2"),
+        ("again-1", "missed", "share no kind of start: first beside first miss"),
+    ):
+        problem = confirm(service, regression_id, base, job, 409)
+        assert expected in problem["detail"], problem["detail"]
+    assert service.get(f"/v1/regressions/{regression_id}")["triage"] is None
+
+
+@ON_ONE_ENGINE
+def test_several_jobs_of_each_version_are_named_by_a_pattern(
+    service: Service, regression_id: str
+) -> None:
+    answer = confirm(service, regression_id, "before-*", "after-*")
+    assert (answer["outcome"], answer["base_n"], answer["n"]) == ("confirmed", 6, 6)
 
 
 @ON_ONE_ENGINE

@@ -165,6 +165,7 @@ def test_triage_moves_the_onset(service: Service, regression_id: str) -> None:
     body = {"verdict": "real", "why": "the release", "onset": "2026-02-23T12:00:00Z"}
     answer = post(service, regression_id, "triage", body).json()
     assert (answer["id"], answer["onset_at"]) == (regression_id, "2026-02-23T12:00:00.000000Z")
+    assert answer["attribution"]["onset_at"] < answer["onset_at"]  # of the last search
     assert [what for what, _, _ in own_history(service, regression_id)] == [
         "triaged_real",
         "onset_moved",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.detectors.bounds import chance
+from benchmarks.detectors.bounds import chance, goal, has_bound
 from benchmarks.detectors.fleets.fleet import simulate
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.fleets.shape import SHAPES
@@ -35,3 +35,21 @@ def test_fewer_hits_show_whether_or_not_their_state_is_known() -> None:
 
     assert 0.01 < with_states < 1
     assert with_states == pytest.approx(without_states, abs=0.1)
+
+
+@pytest.mark.parametrize("shape", ["laplace", "uniform"])
+def test_a_law_with_a_peak_or_an_edge_tells_more_of_a_shift_than_a_normal_one(shape: str) -> None:
+    assert _chance("zipf", 12, 1.3) < _chance(shape, 12, 1.3)
+
+
+def test_modes_that_nobody_knows_hide_a_part_of_it() -> None:
+    assert 0.1 < _chance("bimodal", 12, 1.3) < _chance("zipf", 12, 1.3)
+
+
+def test_the_goal_is_nine_tenths_of_a_bound_that_is_too_low_for_it() -> None:
+    scenario = Scenario(ScenarioKind.CELL, 60, 1.6)
+    assert goal(scenario, 0.96) == pytest.approx(0.95)
+    assert goal(Scenario(ScenarioKind.CELL, 12, 1.6), 0.95) == pytest.approx(0.75)
+    assert goal(scenario, 0.5) == pytest.approx(0.45)
+    assert goal(Scenario(ScenarioKind.CELL, 60, 1.15), 0.5) is None
+    assert not has_bound(Scenario(ScenarioKind.OUTAGE, 60))

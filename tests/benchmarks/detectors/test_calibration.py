@@ -1,9 +1,11 @@
 """Scores are standard normal where nothing changed, whatever the fleet is like."""
 
+import math
+
 import pytest
 
 from benchmarks.detectors.__main__ import main
-from benchmarks.detectors.calibration import pooled, spreads
+from benchmarks.detectors.calibration import STARTS, pooled, spreads
 from benchmarks.detectors.fleets.scenario import Scenario
 from benchmarks.detectors.fleets.shape import SHAPES
 
@@ -19,11 +21,37 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
     }
 
 
-@pytest.mark.parametrize(("shape", "fleets"), [("zipf", 3), ("bimodal", 2), ("ar1", 3)])
-def test_scores_of_fleets_without_a_change_spread_by_one(shape: str, fleets: int) -> None:
-    deviations = _deviations(shape, 60, fleets)
-    assert deviations
+@pytest.mark.parametrize(
+    ("shape", "rate", "fleets", "sizes"),
+    [
+        ("zipf", 60, 8, {"middle", "large"}),
+        ("zipf", 12, 8, {"small"}),
+        ("bimodal", 60, 2, {"middle"}),
+        ("ar1", 60, 3, {"middle", "large"}),
+    ],
+)
+def test_scores_of_fleets_without_a_change_spread_by_one(
+    shape: str, rate: int, fleets: int, sizes: set[str]
+) -> None:
+    deviations = _deviations(shape, rate, fleets)
+    assert sizes <= set(deviations)
     assert all(0.9 <= deviation <= 1.1 for deviation in deviations.values()), deviations
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rate", [12, 60])
+def test_scores_spread_by_one_in_every_shape_and_size_of_cohort(shape: str, rate: int) -> None:
+    scenario = Scenario(attempts_per_day=rate, shape=SHAPES[shape])
+    by_size = {
+        size: spread
+        for size, spread in pooled(spreads(scenario, range(7000, 7008))).items()
+        if spread.number >= FEWEST
+    }
+    assert len(by_size) > 1
+    for size, spread in by_size.items():
+        error = 2 / math.sqrt(2 * spread.number / len(STARTS))  # starts of a series hang together
+        assert 0.9 - error <= spread.deviation <= 1.1 + error, (size, spread)
 
 
 def test_the_spread_of_each_shape_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

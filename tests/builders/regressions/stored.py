@@ -59,6 +59,7 @@ def finding(
             Gate("impact", 0.004, 0.0025, passed=True),
             Gate("any_day", None, 0.05, passed=False),
         ),
+        mean_ratio=1.71,
         impact=Impact(gpu_hours, -0.6, None if gpu_hours is None else 742.0, "USD"),
     )
 
@@ -76,6 +77,7 @@ ATTRIBUTION = Attribution(
     examples=(("run-42", 3), ("run 57", 1)),
     within_points=-0.58,
     mix_points=-0.02,
+    onset_us=ONSET,
 )
 
 

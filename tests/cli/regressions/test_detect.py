@@ -14,7 +14,7 @@ from ett_service.cli.regressions.detect import write_project
 from ett_service.cli.regressions.detect_answer import answer_of
 from ett_service.cli.verb import Exit
 from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, PhaseStarted
-from ett_service.core.regressions.finding import Attribution, RunFinding, Severity
+from ett_service.core.regressions.finding import Attribution, Finding, RunFinding, Severity, Verdict
 from ett_service.core.regressions.state import StateRules, Transition, step
 from ett_service.core.words import Phase
 from ett_service.detection.backtest import Backtest, Course
@@ -182,13 +182,27 @@ def test_the_plan_is_that_of_the_settings() -> None:
     assert plan.economy.price("h100", END) == 3
 
 
-def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
-    new = finding(ratio=math.inf, low=math.inf, high=math.inf)
-    standing = step(None, new, END, StateRules())
+def _found(found: Finding) -> Any:
+    """Return the answer of one run that found one thing."""
+    standing = step(None, found, END, StateRules())
     assert standing is not None
-    course = Course(standing, RunFinding(new, Severity.LOW, Attribution({}, {})), END)
+    course = Course(standing, RunFinding(found, Severity.LOW, Attribution({}, {})), END)
     course.steps.append((END, Transition.PENDING))
-    answer = answer_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
+    return answer_of("research", [END], Backtest([course], [RunResult((), (), 1)]), [])
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_findings_of_every_verdict_are_listed(
+    verdict: Verdict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_project(_found(finding(verdict)), with_power=False)
+    text = capsys.readouterr().out
+    assert "pending" in text
+    assert "No findings." not in text
+
+
+def test_what_began_with_nothing_has_no_factor(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _found(finding(ratio=math.inf, low=math.inf, high=math.inf))
 
     assert answer["found"][0]["ratio"] is answer["found"][0]["interval"] is None
     assert "Infinity" not in json.dumps(answer)

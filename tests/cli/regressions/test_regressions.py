@@ -128,7 +128,7 @@ def test_one_is_explained_on_a_screen(
 ) -> None:
     screen = printed(capsys, "explain", served.compiles)
     for line in (
-        r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65\)",
+        r"pt2_compile in cluster:a model:llm-70b: 8m 06s -> 13m 24s \(x 1.65; the mean x 1.71\)",
         r"regression, firing, since about 2026-02-21 12:00:00 \(UTC\).*, severity high",
         r"costs 212 GPU-hours a week, USD 742 a week, -0.6 pt of the cohort's ETT%",
         r"before +140 +28 +8m 06s +11m 42s",
@@ -206,6 +206,7 @@ def test_refusals_are_printed(served: Regressed, capsys: pytest.CaptureFixture[s
             ("checkpoint_blocking_seconds", "checkpoint_blocking", "", ""),
             "checkpoint_blocking_seconds",
         ),
+        (("cache_miss_ratio", "pt2_compile", "", ""), "cache_miss_ratio pt2_compile"),
         (("failures_per_gpu_hour", "", "", "infra/gpu"), "failures_per_gpu_hour infra/gpu"),
     ],
 )

@@ -8,12 +8,21 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.causes import (
     absorbers,
     absorbs,
-    cause_of,
+    causes_of,
     comparable,
     counted_once,
     explains,
 )
-from ett_service.core.regressions.finding import Cohort, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import (
+    Attribution,
+    Cohort,
+    Metric,
+    NearMarker,
+    Series,
+    Subject,
+    Suspect,
+    Verdict,
+)
 from tests.builders.regressions.stored import ATTRIBUTION, COHORT, COMPILE, ONSET, finding
 
 OTHER: Cohort = (("cluster", "b"), ("model", "llm-70b"))
@@ -96,17 +105,76 @@ def test_a_cohort_counts_as_part_of_a_wider_one() -> None:
     assert counted_once([finding(), wide, finding(INDUCTOR)]) == [wide]
 
 
+def test_of_a_wider_effect_only_what_its_counted_parts_cost_is_left_out() -> None:
+    phase, start = finding(gpu_hours=50.0), finding(START, (), gpu_hours=1_000.0)
+    ett = finding(ETT, (), gpu_hours=1_000.0)
+
+    counted = counted_once([ett, start, phase])
+    assert [each.series for each in counted] == [phase.series, start.series]
+    assert [each.impact.gpu_hours_per_week for each in counted] == [50.0, 950.0]
+    assert counted[1].impact.cost_per_week == pytest.approx(742.0 * 0.95)
+
+
 def test_what_only_an_uncounted_one_holds_is_counted() -> None:
     start = finding(START, OTHER)
     assert counted_once([finding(), finding(START, ()), start]) == [finding(), start]
 
 
-def test_findings_share_a_cause_by_their_first_suspect() -> None:
-    ours, theirs = finding(), finding(RESTORE, OTHER)
-    assert cause_of(ours, ATTRIBUTION) == cause_of(theirs, ATTRIBUTION)
-    assert cause_of(ours, ATTRIBUTION)[:2] == ("image", "trainer:2.14")
+def _suspects(*values: tuple[str, str, float]) -> Attribution:
+    return Attribution({}, {}, tuple(Suspect(*value, attempts=9) for value in values))
+
+
+IMAGE, VERSION = ("image", "trainer:2.14", 1.0), ("code_version", "2.14", 0.95)
+
+
+def test_findings_share_a_cause_by_a_likely_suspect() -> None:
+    pairs = [
+        (finding(), _suspects(IMAGE, VERSION)),
+        (finding(RESTORE, OTHER), _suspects(VERSION)),
+        (finding(WAIT, OTHER), _suspects(("host", "h1", 1.0), ("code_version", "2.14", 0.3))),
+        (finding(cohort=OTHER), _suspects(VERSION)),
+    ]
+    causes = causes_of(pairs)
+    assert causes[0] == causes[1] == causes[3]
+    assert causes[0][:2] == VERSION[:2]
+    assert causes[2][:2] == ("host", "h1")
+
+
+@pytest.mark.parametrize(("score", "shared"), [(0.9, True), (0.4, False)])
+def test_findings_at_one_marker_that_names_their_suspects_share_a_cause(
+    score: float, *, shared: bool
+) -> None:
+    deploy = NearMarker("d1", "deploy", "Trainer 2.14", ONSET, score)
+    both = [
+        (finding(cohort=cohort), replace(_suspects(suspect), markers=(deploy,)))
+        for cohort, suspect in ((COHORT, IMAGE), (OTHER, VERSION))
+    ]
+    ours, theirs = causes_of(both)
+    assert (ours == theirs) is shared
 
 
 def test_a_finding_without_suspects_is_a_cause_of_its_own() -> None:
     alone = replace(ATTRIBUTION, suspects=())
-    assert cause_of(finding(), alone) != cause_of(finding(cohort=OTHER), alone)
+    ours, theirs = causes_of([(finding(), alone), (finding(cohort=OTHER), alone)])
+    assert ours != theirs
+
+
+def test_a_wider_cohort_tells_the_change_of_a_narrower_one() -> None:
+    wide = finding(cohort=CLUSTER)
+    for less in Verdict.REGRESSION, Verdict.INCIDENT, Verdict.SMALL:
+        assert absorbs(wide, finding(verdict=less))
+    assert not absorbs(finding(), wide)
+    assert absorbers([finding(), wide]) == {0: 1}
+
+
+def test_a_narrower_cohort_with_a_larger_or_later_change_is_told_beside_a_wider_one() -> None:
+    wide = replace(finding(cohort=CLUSTER), ratio=1.2)
+    assert not absorbs(wide, replace(finding(), ratio=1.8))
+    assert not absorbs(wide, replace(finding(), ratio=0.9))
+    assert not absorbs(wide, replace(finding(onset_us=ONSET + 3 * DAY_US), ratio=1.2))
+    assert absorbs(wide, replace(finding(onset_us=ONSET + 2 * DAY_US), ratio=1.2))
+
+
+def test_a_regression_absorbs_the_incidents_of_what_it_is_part_of() -> None:
+    assert absorbs(finding(), finding(ETT, (), verdict=Verdict.INCIDENT))
+    assert not absorbs(finding(), finding(RESTORE, verdict=Verdict.INCIDENT))

@@ -2,25 +2,60 @@
 
 import math
 import random
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from ett_service.core.regressions.confirmation import (
     MOST_STARTS,
+    Chance,
+    Settled,
     Settlement,
+    Start,
+    chance,
+    in_common,
     settle,
-    spread,
     starts_needed,
 )
 
+FIRST = ("first", "")
 
-def test_the_spread_is_that_about_each_sides_own_middle() -> None:
+
+def _side(logs: Iterable[float], name: str = "", *, of_one: bool = False) -> list[Start]:
+    return [
+        Start(name if of_one else f"{name}{place}", FIRST, log) for place, log in enumerate(logs)
+    ]
+
+
+def _settled(base: Sequence[float], other: Sequence[float], ratio: float, sigma: float) -> Settled:
+    sides = (_side(base, "base"), _side(other, "other"))
+    return settle(*sides, ratio=ratio, chance=Chance(sigma, 0.5))
+
+
+def test_chance_is_the_spread_about_each_sides_own_middle() -> None:
     draw = random.Random(3)
-    before = [draw.gauss(0, 0.2) for _ in range(400)]
-    after = [draw.gauss(2, 0.2) for _ in range(400)]
-    assert spread(before, after) == pytest.approx(0.2, rel=0.1)
-    assert spread([*before, 50.0], after) == pytest.approx(0.2, rel=0.1), "one outlier is nothing"
-    assert spread(before, [1.0]) is None
+    before = [(f"a{place}", draw.gauss(0, 0.2)) for place in range(400)]
+    after = [(f"b{place}", draw.gauss(2, 0.2)) for place in range(400)]
+    alone, outlier = chance(before, after), chance([*before, ("c", 50.0)], after)
+    assert alone is not None
+    assert outlier is not None
+    assert alone.sigma == pytest.approx(0.2, rel=0.1)
+    assert outlier.sigma == pytest.approx(0.2, rel=0.1), "one outlier is nothing"
+    assert chance(before, [("b", 1.0)]) is None
+
+
+@pytest.mark.parametrize("share", [0.0, 0.8])
+def test_what_starts_of_one_job_share_is_told_from_the_values(share: float) -> None:
+    draw = random.Random(4)
+    sides: list[list[tuple[str, float]]] = [[], []]
+    for job in range(200):
+        common = draw.gauss(0, math.sqrt(share))
+        for _ in range(4):
+            log = common + draw.gauss(0, math.sqrt(1 - share))
+            sides[job % 2].append((f"job-{job}", log))
+    told = chance(*sides)
+    assert told is not None
+    assert told.of_job == pytest.approx(share, abs=0.15)
 
 
 def test_as_many_starts_as_named_show_the_change_in_80_of_100_cases() -> None:
@@ -31,8 +66,33 @@ def test_as_many_starts_as_named_show_the_change_in_80_of_100_cases() -> None:
     for _ in range(2_000):
         base = [draw.gauss(0, sigma) for _ in range(starts)]
         other = [draw.gauss(math.log(ratio), sigma) for _ in range(starts)]
-        shown += settle(base, other, ratio=ratio, sigma=sigma).outcome is Settlement.CONFIRMED
+        shown += _settled(base, other, ratio, sigma).outcome is Settlement.CONFIRMED
     assert 0.77 < shown / 2_000 < 0.9
+
+
+def test_many_starts_of_one_job_say_little_more_than_one() -> None:
+    base, other = (_side([log] * 50, name, of_one=True) for log, name in ((0.0, "a"), (0.3, "b")))
+    of_two = settle(base, other, ratio=1.35, chance=Chance(0.2, 0.5))
+    of_many = _settled([0.0] * 50, [0.3] * 50, 1.35, 0.2)
+    assert of_many.outcome is Settlement.CONFIRMED
+    assert of_two.outcome is Settlement.OPEN
+
+
+def test_only_starts_of_one_state_are_compared() -> None:
+    hits = [Start(f"a{place}", ("first", "hit"), 0.0) for place in range(4)]
+    misses = [Start(f"a{place}", ("first", "miss"), 2.0) for place in range(4)]
+    warm = [Start("b", ("first", "hit"), 0.5), Start("b", ("restart", "hit"), 9.0)]
+    base, other = in_common([*hits, *misses], warm)
+    assert (base, other) == (hits, warm[:1])
+    settled = settle(base, other, ratio=1.65, chance=Chance(0.1, 0.5))
+    assert math.log(settled.ratio) == pytest.approx(0.5)
+    mixed = settle(
+        [*hits, *misses],
+        [*warm[:1], Start("c", ("first", "miss"), 2.5)],
+        ratio=1.65,
+        chance=Chance(0.1, 0.5),
+    )
+    assert math.log(mixed.ratio) == pytest.approx(0.5)
 
 
 def test_a_smaller_change_and_a_wider_spread_need_more_starts() -> None:
@@ -47,7 +107,7 @@ def test_a_smaller_change_and_a_wider_spread_need_more_starts() -> None:
 )
 def test_the_second_run_decides(times: float, outcome: Settlement) -> None:
     other = [math.log(times)] * 4
-    settled = settle([0.0] * 4, other, ratio=1.6, sigma=0.2)
+    settled = _settled([0.0] * 4, other, 1.6, 0.2)
     assert settled.outcome is outcome
     assert settled.low < times < settled.high
     assert settled.ratio == pytest.approx(times)
@@ -55,5 +115,5 @@ def test_the_second_run_decides(times: float, outcome: Settlement) -> None:
 
 def test_what_became_faster_is_confirmed_by_a_faster_run() -> None:
     faster = [math.log(0.5)] * 4
-    assert settle([0.0] * 4, faster, ratio=0.5, sigma=0.2).outcome is Settlement.CONFIRMED
-    assert settle(faster, [0.0] * 4, ratio=0.5, sigma=0.2).outcome is Settlement.REFUTED
+    assert _settled([0.0] * 4, faster, 0.5, 0.2).outcome is Settlement.CONFIRMED
+    assert _settled(faster, [0.0] * 4, 0.5, 0.2).outcome is Settlement.REFUTED

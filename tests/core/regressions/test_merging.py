@@ -114,3 +114,26 @@ def test_a_cohort_that_still_runs_is_not_gone() -> None:
     assert advance(before, [], day(20), RULES) == before
     again = advance(before, [REGRESSION], day(20), RULES, [REGRESSION.series])
     assert again[FIRING.key].state is State.FIRING
+
+
+def test_what_is_called_noise_explains_nothing_and_is_not_told_again() -> None:
+    phase = FindingKey.of(REGRESSION)
+    quiet = {phase: replace(FIRING, is_noise=True)}
+    seen = [REGRESSION, INDUCTOR]
+    walk = [quiet]
+    for number in (5, 6):
+        walk.append(advance(walk[-1], seen, day(number), RULES))
+    assert walk[-1][FindingKey.of(INDUCTOR)].state is State.FIRING
+    assert walk[-1][phase].state is State.FIRING
+    assert transition(walk[1][phase], walk[2][phase]) is None
+
+
+def test_a_stage_does_not_stay_pending_beside_its_phase_that_fires() -> None:
+    stage = FindingKey.of(INDUCTOR)
+    pending = advance({FIRING.key: replace(FIRING, is_noise=True)}, [INDUCTOR], day(5), RULES)
+    assert pending[stage].state is State.PENDING
+    states = {**pending, FIRING.key: FIRING}
+    for number in (6, 7):
+        seen = [REGRESSION]
+        states = advance(states, seen, day(number), RULES, standing=[INDUCTOR.series])
+    assert list(states) == [FIRING.key]

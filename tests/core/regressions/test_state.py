@@ -33,6 +33,7 @@ REGRESSION = finding()
 QUIET = replace(REGRESSION, holds=False)
 INCIDENT = finding(verdict=Verdict.INCIDENT)
 OPEN = (State.PENDING, State.FIRING)
+KEY = FindingKey.of(REGRESSION)
 
 
 def day(number: int) -> int:
@@ -81,6 +82,27 @@ def test_what_is_pending_lapses_after_two_runs_in_a_row_that_did_not_find_it() -
 
     assert transitions(states)[1:4] == [None, Transition.LAPSED, Transition.PENDING]
     assert (last(states).pending_us, last(states).firing_us) == (day(3), day(4))
+
+
+def test_what_is_pending_keeps_its_place_while_its_change_stands() -> None:
+    states, walk = dict[FindingKey, FindingState](), []
+    for number in range(6):
+        found = [REGRESSION] if number in {0, 5} else []
+        before = states
+        states = advance(before, found, day(number), RULES, standing=[REGRESSION.series])
+        walk.append(transition(before.get(KEY), states.get(KEY)))
+
+    assert walk == [Transition.PENDING, None, None, None, None, Transition.FIRING]
+    assert (states[KEY].pending_us, states[KEY].firing_us) == (day(0), day(5))
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INCIDENT, Verdict.MIX])
+def test_what_does_not_last_lapses_however_the_series_stands(verdict: Verdict) -> None:
+    seen = finding(verdict=verdict)
+    states = advance({}, [seen], day(0), RULES)
+    for number in (1, 2):
+        states = advance(states, [], day(number), RULES, standing=[seen.series])
+    assert states == {}
 
 
 def test_it_fires_with_the_first_where_one_run_is_enough() -> None:

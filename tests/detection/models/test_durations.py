@@ -11,6 +11,7 @@ from tests.detection.samples import (
     COMPILE,
     DAYS,
     PHASES,
+    Seconds,
     fleet,
     regressions,
     scan_of,
@@ -33,6 +34,20 @@ def test_both_sides_tell_medians_and_tails_in_microseconds() -> None:
     assert finding.after.median == pytest.approx(np.median(rows.us[late]), rel=0.05)
     assert finding.after.p90 == pytest.approx(np.quantile(rows.us[late], 0.9), rel=0.08)
     assert finding.after.to_us == whole.as_of_us
+
+
+def test_the_ratio_of_the_means_stands_beside_that_of_the_middle() -> None:
+    step = _step(fleet(slower(COMPILE, 1.6, 48)))
+    assert step.mean_ratio == pytest.approx(step.ratio, rel=0.1)
+
+    def change(day: Days, cohort: Days, seconds: Seconds) -> None:
+        slower(COMPILE, 1.6, 46)(day, cohort, seconds)
+        late = np.flatnonzero((cohort == 0) & (day >= 46))
+        seconds[COMPILE][late[::10]] *= 10.0
+
+    tails = _step(fleet(change))
+    assert tails.ratio == pytest.approx(1.6, rel=0.15)
+    assert tails.mean_ratio == pytest.approx(1.6 * 1.9, rel=0.15)
 
 
 def test_it_costs_what_takes_longer_times_the_accelerators() -> None:

@@ -43,6 +43,7 @@ def _suspected(dimension: str, value: str) -> str:
             "suspects": [{**suspect, "first_seen_at": "2026-03-02T00:00:00Z"}],
             "markers": [],
             "as_of": None,
+            "onset_at": None,
         },
     }
     panel = suspects(found)

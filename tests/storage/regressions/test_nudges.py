@@ -94,7 +94,7 @@ def test_another_cohort_is_another_finding_that_goes_on(store: Store, project_id
 
 
 def test_what_fires_there_already_takes_it_in(store: Store, project_id: int) -> None:
-    other = finding(Subject(Metric.PHASE_SECONDS, "pt2_compile"), WIDE, onset_us=ONSET)
+    other = finding(Subject(Metric.PHASE_SECONDS, "pt2_compile"), WIDE, onset_us=ONSET - 3 * DAY_US)
     here, there = fires(store, project_id, finding(), other)
     assert moved_cohort(store, project_id, here, WIDE).id == there
     assert got(store, project_id, here).merged_into == there
