@@ -158,13 +158,11 @@ def all_timed(
     url: str, folder: Path, rounds: int, more: Sequence[str], goal_ms: float
 ) -> list[str]:
     """Print the times of all pages of a store; return which miss their goals."""
-    missed = []
     with opened(url, folder) as fleet:
         print(f"{'page':52} {'p50':>8} {'p99':>8} {'CPU':>8} {'bytes':>8} {'sent':>8}")
         timed(fleet, FLOOR, rounds, goal_ms)
-        for path in (*PAGES, *pages_of(fleet), *more):
-            if not timed(fleet, path, rounds, goal_ms):
-                missed.append(path)
+        paths = (*PAGES, *pages_of(fleet), *more)
+        missed = [path for path in paths if not timed(fleet, path, rounds, goal_ms)]
         timed(fleet, FLOOR, rounds, goal_ms)
     print(f"goals: p99 of {goal_ms:.0f} ms; {GOAL_BYTES:,} bytes sent")
     return missed
