@@ -7,6 +7,7 @@ an addition are those that ``tests/test_additions.py`` changes or creates to rea
 
 import argparse
 import ast
+import re
 import statistics
 import sys
 import tempfile
@@ -40,6 +41,8 @@ from tests.builders.receivers.deliveries import delivering, named, run_once
 from tests.builders.receivers.listening import receiving
 from tests.builders.slowed_fleet import ONSET, slowed
 
+_SPELLED_AS_TYPE = re.compile(r"[A-Z]\w*[a-z]\w*")
+
 PACKAGE = Path(__file__).parents[1] / "ett_service"
 NOW_US = 1_772_370_000_000_000
 
@@ -61,14 +64,24 @@ def modules() -> list[Path]:
 
 
 def ambiguous_types() -> list[str]:
-    """Return the names of classes that mean several things in one layer."""
+    """Return the names of classes and type aliases that mean several things in one layer."""
     names = Counter(
-        (path.relative_to(PACKAGE).parts[0], node.name)
+        (path.relative_to(PACKAGE).parts[0], name)
         for path in modules()
-        for node in ast.parse(path.read_text("utf-8")).body
-        if isinstance(node, ast.ClassDef)
+        for statement in ast.parse(path.read_text("utf-8")).body
+        for name in _types_of(statement)
     )
     return sorted(f"{layer}: {name}" for (layer, name), count in names.items() if count > 1)
+
+
+def _types_of(statement: ast.stmt) -> Iterator[str]:
+    """Yield the types that a statement defines: a class, or an alias by its spelling."""
+    match statement:
+        case ast.ClassDef(name=name):
+            yield name
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            if _SPELLED_AS_TYPE.fullmatch(name):
+                yield name
 
 
 def sizes() -> dict[str, float]:

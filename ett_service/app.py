@@ -1,4 +1,4 @@
-"""The one place where parts are put together: what ``serve``, ``worker`` and ``detect`` stand on.
+"""The one place where parts are put together: what ``serve``, ``worker``, ``detect`` and tests stand on.
 
 It reads no clock: entry points hand theirs in.
 """
@@ -73,24 +73,7 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
     _make_file(settings.database_url)
     with closing(open_store(settings.database_url, settings.min_free_bytes)) as store:
         inner = worker(settings, store, now_us) if settings.embedded_worker else None
-        state = AppState(
-            store=store,
-            now_us=now_us,
-            limits=_limits(settings),
-            worker=inner,
-            version=version("ett-service"),
-            open_metrics=settings.open_metrics,
-            local_metrics=is_loopback(settings.host),
-            cohort_histograms=settings.metrics.cohort_histograms,
-            body_deadline_s=settings.body_deadline_seconds,
-            capacities=_capacities(settings.overload),
-            connections=_connection_limits(settings.overload),
-            economy=settings.economy,
-            sla=settings.sla,
-            notifications=notifications(settings),
-            sessions=Sessions(_keyring(settings, SESSIONS)),
-            grafana_url=settings.grafana_url,
-        )
+        state = app_state(settings, store, now_us, inner)
         if inner is None:
             yield state
             return
@@ -99,6 +82,30 @@ def application(settings: Settings, now_us: Clock) -> Iterator[AppState]:
             yield state
         finally:
             inner.stop()
+
+
+def app_state(
+    settings: Settings, store: Store, now_us: Clock, inner: Worker | None = None
+) -> AppState:
+    """Return what the API stands on, beside the worker *inner* of this process."""
+    return AppState(
+        store=store,
+        now_us=now_us,
+        limits=_limits(settings),
+        worker=inner,
+        version=version("ett-service"),
+        open_metrics=settings.open_metrics,
+        local_metrics=is_loopback(settings.host),
+        cohort_histograms=settings.metrics.cohort_histograms,
+        body_deadline_s=settings.body_deadline_seconds,
+        capacities=_capacities(settings.overload),
+        connections=_connection_limits(settings.overload),
+        economy=settings.economy,
+        sla=settings.sla,
+        notifications=notifications(settings),
+        sessions=Sessions(_keyring(settings, SESSIONS)),
+        grafana_url=settings.grafana_url,
+    )
 
 
 def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:

@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    create_model,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -316,6 +317,12 @@ class ComputedAnswer(Answer):
         if isinstance(source, Sources):
             return cls._values(source.objects, source.given)
         return cls._values((source,), {})
+
+
+def with_facts(base: type[ComputedAnswer], *names: str) -> Any:
+    """Return *base* with a member for each of these facts in words, behind its own."""
+    members: dict[str, Any] = dict.fromkeys(names, (str | None, ...))
+    return create_model(f"{base.__name__}WithFacts", __base__=base, **members)
 
 
 def scaled(factor: float) -> BeforeValidator:

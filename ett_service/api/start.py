@@ -38,7 +38,7 @@ AUDITED = frozenset(
         "webhook_allow",
     }
 )
-"""Settings that change numbers, who is told of them, and what is kept."""
+"""Settings that change numbers, who is notified, and what is kept."""
 
 
 def hand_out_first_key(store: Store, now_us: int, file: Path | None) -> None:

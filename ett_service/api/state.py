@@ -1,4 +1,4 @@
-"""What the application runs on. An entry point puts it together; a test makes its own."""
+"""What the application runs on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

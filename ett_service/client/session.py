@@ -177,9 +177,9 @@ def init(
 
     Without an address (*url* or ``ETT_URL``) and without ``ETT_SPOOL``, or with ``ETT_DISABLED``
     set, every call does nothing. *torch* installs the hooks into PyTorch; by default it does so
-    where torch is imported already. *facts* are ``name team model cluster hardware kind
-    code_version image owner submitted_at parameters precision labels``. What records already, and
-    a child that it forked, is only given more of them.
+    where torch is imported already. *facts* are the members of a ``job`` event, such as ``team``,
+    ``model`` and ``labels``. What records already, and a child that it forked, is only given more
+    of them.
     """
     if _is_imported_by_a_child():
         return

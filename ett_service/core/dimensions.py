@@ -1,8 +1,8 @@
-"""Dimensions: the facts about a job, and which of them jobs are told apart by.
+"""Dimensions: the facts about a job, and which of them separate jobs.
 
 The one list: tables, views, filters, frames, dashboards, answers and the detector's observations
 derive from it. A new dimension is a member of ``Facts``, ``Cohort`` and ``Dimension`` here, one of
-the wire and of the client, and a column.
+the wire and of the client, and a column of ``cohort`` and ``job_ledger``.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Cohort(NamedTuple):
 
 
 DIMENSIONS: Final[tuple[str, ...]] = Cohort._fields[:-1]
-"""What cohorts are told apart by."""
+"""What separates cohorts."""
 
 STATED_DIMENSIONS: Final = tuple(name for name in DIMENSIONS if name in Facts.__annotations__)
 """Dimensions that a job states; ``size`` follows from its accelerators."""

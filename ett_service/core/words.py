@@ -262,7 +262,7 @@ BROKEN_HOOKS = frozenset({HookState.MISSING, HookState.ERROR})
 
 
 class Basis(Word):
-    """What repeated training of an attempt was told from."""
+    """What repeated training of an attempt was derived from."""
 
     STEPS = auto()
     CHECKPOINTS = auto()

@@ -30,7 +30,7 @@ from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.record.markers import KeptMarker
 
 REACH_US = 14 * DAY_US
-"""How far before and after a marker is looked, unless told otherwise."""
+"""How far before and after a marker to look by default."""
 
 STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
 """Kinds of markers that are meant to make a lasting difference."""

@@ -90,7 +90,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A part of the change, as it is told."""
+    """A part of the change, as answers show it."""
 
     group: Mapping[str, str]
     other: bool

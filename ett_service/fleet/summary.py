@@ -91,7 +91,7 @@ def preemptions(
     places: Collection[Place],
     step: int | None = None,
 ) -> dict[Place, Preemption]:
-    """Tell the losses to preemption of a window at each of *places*, as ``fleet.groups`` has them.
+    """Return the losses to preemption of a window by place, of each of *places*.
 
     They are read from the attempts themselves, which know their cohort even where the cap on
     cohorts put its time into ``other``: what has no place of its own goes there.

@@ -25,7 +25,7 @@ class Source(Protocol):
     """Frames of one fleet. A frame without rows still has its columns."""
 
     def jobs(self, **where: str) -> pd.DataFrame:
-        """Return a row a job; *where* as ``team="a"``, also ``model cluster hardware kind state``.
+        """Return a row a job; *where* holds dimensions of jobs and ``state``: ``team="a"``.
 
         Jobs come in the order of their names. A numeric summary of each job; its categories are
         in ``ledger``.

@@ -29,7 +29,7 @@ _ZSTD_WINDOW = 8 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 
 Around = tuple[EventBatch, list[bytes]]
-"""What stands around the events, and each of them as it was written."""
+"""The members of a batch beside its events, and each event as it was written."""
 
 _BATCH = msgspec.json.Decoder(EventBatch)
 
@@ -129,7 +129,7 @@ def read_object(body: bytes, most: int) -> Around:
     Raises:
         BodyTooLarge: It has more, or one of its values is too long.
         MalformedBody: It is not JSON.
-        BadBatch: What stands around the events is at fault.
+        BadBatch: A member beside the events is at fault.
     """
     about, raws = read_at_once(body, most) or read_in_steps(body, most)
     return about, _all_mended(body, raws)

@@ -85,7 +85,7 @@ class UnsupportedMedia(Refused):
 
 
 class BadBatch(Refused):
-    """What stands around the events is at fault."""
+    """A member of the batch beside its events is at fault."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.code.sentence)

@@ -87,7 +87,7 @@ class NewConfirmation(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewReset(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Let the verdicts on a metric until now count no more."""
+    """Ignore the verdicts on a metric so far."""
 
     metric: Metric
     why: Why
@@ -100,7 +100,7 @@ class NewAcknowledgement(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewBaseline(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is now is the new normal."""
+    """Accept the change as the new baseline."""
 
     why: Why
 

@@ -197,7 +197,7 @@ AnyEvent = (
 
 
 class EventBatch(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What stands around the events of a batch."""
+    """The members of a batch beside its events."""
 
     events: list[Raw]
     batch_id: Word | None = None

@@ -143,7 +143,7 @@ _FEW = 8  # fewer values than these say little
 
 
 def failures(gathered: Gathered) -> Section:
-    """Rank the causes of failures, and tell how often there was one."""
+    """Rank the causes of failures, and say how often each occurred."""
     now, before = gathered.now["total"], gathered.before["total"]
     whole = now["failures"]["total"]
     last = {_cause(failure): failure["count"] for failure in before["failures"]["by"]}

@@ -62,10 +62,10 @@ _CLOSED = sorted(state.value for state in (JobState.FINISHED, JobState.INTERRUPT
 WEEK_DAYS = 7
 
 _MOST_SCANNED = 1 << 30
-"""Bytes of a SQLite file from which on its tables are not told apart: all of it would be read."""
+"""Bytes of a SQLite file above which its tables are not sized one by one: that reads all of it."""
 
 WHOLE = "all"
-"""The name of the whole file, where its tables are not told apart."""
+"""The name of the whole file, where its tables are not sized one by one."""
 
 _POSTGRESQL_SIZES = text(
     "SELECT relname, pg_total_relation_size(oid) FROM pg_class "

@@ -17,7 +17,7 @@ from ett_service.importers.kubernetes.templates import Json
 from ett_service.watchers.watcher import Look, Unavailable
 
 ALIVE_EVERY_S: Final = 600
-"""How often an attempt is told to be alive: well within the silence after which it is lost."""
+"""How often an attempt sends a heartbeat: well within the silence after which it is lost."""
 
 _PATH: Final = Path("kubernetes")
 

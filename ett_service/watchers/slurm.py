@@ -235,7 +235,7 @@ class Slurm:
             lines = self._output("squeue", *options, *self._of_clusters())
         except Unavailable as error:
             if str(error) != self._squeue_trouble:
-                self.say(f"{error}; until it does no job is told to be alive")
+                self.say(f"{error}; until it answers, no job gets a heartbeat")
             self._squeue_trouble = str(error)
             return None
         self._squeue_trouble = ""

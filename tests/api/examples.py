@@ -15,7 +15,14 @@ from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryState, Message
 from ett_service.storage.schema import delivery
 from ett_service.worker.metrics import MetricsThread
-from tests.api.recording import JSON, MOST_ITEMS, Recorded, Recording, recording
+from tests.api.recording import (
+    JSON,
+    MOST_ITEMS,
+    Recorded,
+    Recording,
+    questions_about,
+    recording,
+)
 from tests.builders.clock import NOON
 from tests.builders.compiles import compiling_job
 from tests.builders.jobs import at, failing_job, wire_event, wire_span
@@ -192,6 +199,9 @@ def _read_fleet(recorder: Recording) -> None:
     query = "&".join(f"scenario={scenario}".replace("%", "%25") for scenario in scenarios)
     recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
     recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})
+    for operation, path in questions_about("fleet"):
+        if operation not in recorder.recorded["fleet"] and "{" not in path:
+            recorder.ask(operation, f"GET {path}?{WEEK}")
 
 
 def _advise_on_compiles(recorder: Recording) -> None:

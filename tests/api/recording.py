@@ -48,12 +48,23 @@ ECONOMY = Economy(
 )
 
 
-_NOUN_OF = {
-    route.operation_id: route.endpoint.__module__.split(".")[2]
-    for router in ROUTERS
-    for route in router.routes
-    if isinstance(route, APIRoute)
-}
+_ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+
+
+def _noun_of(route: APIRoute) -> str:
+    return route.endpoint.__module__.split(".")[2]
+
+
+_NOUN_OF = {route.operation_id: _noun_of(route) for route in _ROUTES}
+
+
+def questions_about(noun: str) -> list[tuple[str, str]]:
+    """Return the operation and the path of each route of *noun* that reads."""
+    return [
+        (str(route.operation_id), route.path)
+        for route in _ROUTES
+        if _noun_of(route) == noun and "GET" in (route.methods or ())
+    ]
 
 
 class SteadySender(Sender):

@@ -84,6 +84,7 @@ DIMENSION = Addition(
     files={
         f"{VERSIONS}/20991230_framework.py": _MIGRATION.replace("{revision}", "20991230_framework")
         + """\
+    op.add_column("job_ledger", sa.Column("framework", sa.Text()))
     names = "team model cluster hardware precision kind framework size code_version excluded other"
     with op.batch_alter_table("cohort", table_kwargs={"sqlite_strict": True}) as cohort:
         cohort.add_column(sa.Column("framework", sa.Text(), nullable=False, server_default=""))
@@ -109,13 +110,24 @@ def test_the_views_have_it(service: Service) -> None:
     with service.store.reading() as conn:
         names = conn.scalars(select(column("framework")).select_from(table("ett_v_rollup_hourly")))
         assert set(names) == {"torchtitan"}
+        names = conn.scalars(select(column("framework")).select_from(table("ett_v_jobs")))
+        assert set(names) == {"torchtitan"}
+
+
+def test_a_job_shows_it_and_jobs_are_listed_by_it(service: Service) -> None:
+    ingest(service, "first", phase="hardware_setup", framework="torchtitan")
+    ingest(service, "second", phase="hardware_setup", framework="nemo")
+    (listed,) = service.get("/v1/jobs", framework="nemo")["jobs"]
+    assert (listed["job"], listed["framework"]) == ("second", "nemo")
+    assert service.get("/v1/jobs/first")["framework"] == "torchtitan"
+    top = service.get("/v1/fleet/jobs/top", **DAY)["jobs"]
+    assert {job["framework"] for job in top} == {"torchtitan", "nemo"}
 """,
     },
     insertions={
         "ett_service/core/dimensions.py": (
             ("    framework: str | None = None\n", "    labels: Mapping[str, str]"),
             ('    framework: str = ""\n', '    size: str = ""'),
-            ('"framework", ', '"code_version")\n)'),
             ('"framework", ', '"size", "code_version"\n]'),
         ),
         "ett_service/ingest/wire.py": (
@@ -125,43 +137,44 @@ def test_the_views_have_it(service: Service) -> None:
             ),
         ),
         "ett_service/client/members.py": (('    "framework",\n', ")  # fmt: skip\nFACTS"),),
-        "ett_service/client/session.py": (("framework ", "labels``."),),
     },
 )
 
 CATEGORY = Addition(
     "category",
     goal=6,
-    test="tests/api/fleet/test_data_wait.py",
+    test="tests/api/fleet/test_weight_sync.py",
     files={
-        f"{VERSIONS}/20991231_data_wait.py": _MIGRATION.replace("{revision}", "20991231_data_wait")
+        f"{VERSIONS}/20991231_weight_sync.py": _MIGRATION.replace(
+            "{revision}", "20991231_weight_sync"
+        )
         + """\
     INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
     for table in ("contribution", "rollup_hourly", "rollup_daily"):
-        for name in ("data_wait_us", "data_wait_weighted_us"):
+        for name in ("weight_sync_us", "weight_sync_weighted_us"):
             op.add_column(
                 table, sa.Column(name, INT64, nullable=False, server_default="0")
             )
 """,
-        "tests/api/fleet/test_data_wait.py": _TEST
+        "tests/api/fleet/test_weight_sync.py": _TEST
         + """\
 def test_its_time_is_told_apart(service: Service) -> None:
-    ingest(service, phase="data_wait")
+    ingest(service, phase="weight_sync")
     total = service.get("/v1/fleet/summary", **DAY)["total"]
-    assert total["categories"]["data_wait"] == total["e2e_seconds"] == 3600
+    assert total["categories"]["weight_sync"] == total["e2e_seconds"] == 3600
 """,
     },
     insertions={
         "ett_service/core/words.py": (
-            ("    DATA_WAIT = auto()\n", "    SHUTDOWN = auto()\n\n\nSTATIONS"),
-            ("Phase.DATA_WAIT, ", "Phase.STALLED)"),
-            ("    DATA_WAIT = auto()\n", "    RESTART_WAIT = auto()"),
-            ("        Category.DATA_WAIT,\n", "        Category.REPEATED_TRAINING,\n"),
+            ("    WEIGHT_SYNC = auto()\n", "    SHUTDOWN = auto()\n\n\nSTATIONS"),
+            ("Phase.WEIGHT_SYNC, ", "Phase.STALLED)"),
+            ("    WEIGHT_SYNC = auto()\n", "    RESTART_WAIT = auto()"),
+            ("        Category.WEIGHT_SYNC,\n", "        Category.REPEATED_TRAINING,\n"),
         ),
         "ett_service/charts/palette.py": (
-            ('    Category.DATA_WAIT: "#5c7a29",\n', "    Category.RESTART_WAIT:"),
+            ('    Category.WEIGHT_SYNC: "#5c7a29",\n', "    Category.RESTART_WAIT:"),
         ),
-        "ett_service/client/lines.py": (('    "data_wait",\n', '    "shutdown",\n'),),
+        "ett_service/client/lines.py": (('    "weight_sync",\n', '    "shutdown",\n'),),
     },
 )
 
@@ -206,7 +219,10 @@ class IdleAnswer(Answer):
     idle_ratio: Ratio
 
 
-@router.get("/idle", response_model=IdleAnswer, responses=declared(401, 403, 404, 422))
+@router.get(
+    "/idle", operation_id="read_idle", response_model=IdleAnswer,
+    responses=declared(401, 403, 404, 422, 503),
+)
 def read_idle(conn: Reader, scope: ScopeParameter, window: WindowParameter) -> IdleAnswer:
     """Return the share of the fleet's time in which nothing trained."""
     return IdleAnswer(idle_ratio=idle_ratio(conn, scope, window))

@@ -14,7 +14,6 @@ from starlette.testclient import TestClient
 from dashboards.build.macros import ALL, Chosen, written_out
 from dashboards.build.sql.compare import DIMENSIONS, SETS
 from ett_service.api.app import create_app
-from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.core.regressions.finding import (
@@ -32,7 +31,6 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.regressions.state import StateRules
 from ett_service.demo.generator import Fleet, generate
-from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
@@ -42,6 +40,7 @@ from ett_service.storage.schema import project
 from ett_service.storage.schema.views import READER
 from ett_service.worker.ledgers import Worker
 from tests.builders.databases.engines import new_postgresql
+from tests.builders.servers.application import state_of
 
 END_US = round(datetime(2026, 11, 19, 15, tzinfo=UTC).timestamp()) * 1_000_000
 DAYS = 4
@@ -154,8 +153,9 @@ def _connected(url: str) -> Iterator[psycopg.Connection]:
 
 @contextmanager
 def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
-    worker = Worker(store, lambda: END_US)
-    state = AppState(store=store, now_us=lambda: END_US, limits=Limits(), worker=worker)
+    state = state_of(store, lambda: END_US)
+    worker = state.worker
+    assert isinstance(worker, Worker)
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         key = store.write(
             lambda conn: create_key(

@@ -15,7 +15,6 @@ from sqlalchemy import Connection, select
 from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
-from ett_service.api.state import AppState
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Attribution,
@@ -32,7 +31,6 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.regressions.state import StateRules
 from ett_service.fleet.economy import Economy, Price, Target
-from ett_service.ingest.wire import Limits
 from ett_service.report.document import Report, Week, html, markdown
 from ett_service.report.inputs import Gathered, gather
 from ett_service.report.weekly import weekly
@@ -42,6 +40,7 @@ from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.storage.regressions import findings
 from ett_service.storage.schema import project
 from ett_service.worker.ledgers import Worker
+from tests.builders.servers.application import state_of
 from tests.builders.weeks import WEEK, fleet
 
 MINUTE_US = 60_000_000
@@ -68,8 +67,9 @@ def serving(store: Store) -> Iterator[TestClient]:
     def now_us() -> int:
         return NOW_US
 
-    worker = Worker(store, now_us)
-    state = AppState(store=store, now_us=now_us, limits=Limits(), worker=worker, economy=ECONOMY)
+    state = state_of(store, now_us, economy=ECONOMY)
+    worker = state.worker
+    assert isinstance(worker, Worker)
     key = store.write(
         lambda conn: create_key(conn, project="research", name="test", scopes=SCOPES, now_us=NOW_US)
     )

@@ -115,7 +115,7 @@ def test_without_squeue_nothing_is_alive_and_that_is_reported_once(
     everything(source)
     (run,) = everything(source)
     assert titles(run.events)[-1][0] == "attempt_started"
-    assert lines == ["squeue failed: no controller; until it does no job is told to be alive"]
+    assert lines == ["squeue failed: no controller; until it answers, no job gets a heartbeat"]
 
 
 def test_what_is_cancelled_in_the_queue_ends_a_job_of_which_nothing_else_goes_on(

@@ -138,6 +138,7 @@ class FleetCompileAdviceAnswer(AskedAnswer):
 @router.get(
     "/jobs/{job}/compile-advice",
     operation_id="advise_job_on_compiles",
+    summary="Read Compile Advice Of A Job",
     response_model=JobCompileAdviceAnswer,
     responses=as_files(OF_RECORD),
 )
@@ -159,6 +160,7 @@ def advise_job_on_compiles(
 @router.get(
     "/fleet/compile-advice",
     operation_id="advise_fleet_on_compiles",
+    summary="Read Compile Advice Of The Fleet",
     response_model=FleetCompileAdviceAnswer,
     responses=as_files(),
 )

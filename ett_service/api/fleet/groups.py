@@ -179,7 +179,7 @@ class CostAnswer(Answer):
         description="Null, never 0, while any of the time has no price.",
     )
     by_category: dict[Category, float | None] = Field(
-        validation_alias=AliasPath("cost", "by_category"), description="Likewise, each."
+        validation_alias=AliasPath("cost", "by_category"), description="The same, by category."
     )
     unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))
 

@@ -17,6 +17,7 @@ from ett_service.api.answers import (
     Ratio,
     Seconds,
     Words,
+    with_facts,
 )
 from ett_service.api.bodies import FormatParameter, as_files, listed, listed_in_pieces
 from ett_service.api.deps import (
@@ -31,6 +32,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet
@@ -101,17 +103,15 @@ class FleetSeries(AskedAnswer):
     )
 
 
-class TopJobAnswer(ComputedAnswer):
-    """A job's contribution to the window."""
-
+class _TopJob(ComputedAnswer):
     job: str
     project: str
     state: JobState
-    name: str | None
-    team: str | None
-    model: str | None
-    cluster: str | None
-    hardware: str | None
+
+
+class TopJobAnswer(with_facts(_TopJob, "name", *JOB_DIMENSIONS)):  # type: ignore[misc]
+    """A job's contribution to the window."""
+
     gpus: int | None
     attempts: int = Field(description="Attempts that started in the window.")
     failures: int

@@ -202,6 +202,7 @@ def _scope_of_key(
 @router.post(
     "",
     operation_id="ask_what_if",
+    summary="Evaluate Scenarios",
     responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
     openapi_extra=described(WhatIfRequest),
 )

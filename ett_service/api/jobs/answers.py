@@ -18,6 +18,7 @@ from ett_service.api.answers import (
     Ratio,
     Seconds,
     Sources,
+    with_facts,
 )
 from ett_service.api.jobs.times import (
     AtReference,
@@ -30,6 +31,7 @@ from ett_service.api.jobs.times import (
     ratio_at_reference,
 )
 from ett_service.api.record.corrections import ExclusionAnswer
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.planning.definitions import definitions
@@ -47,9 +49,7 @@ from ett_service.core.words import (
 )
 
 
-class JobSummary(ComputedAnswer):
-    """The results of a job in one line."""
-
+class _JobState(ComputedAnswer):
     job: str
     state: JobState
     provisional: Annotated[bool, Of(lambda job: job.state != JobState.FINISHED)] = Field(
@@ -57,12 +57,11 @@ class JobSummary(ComputedAnswer):
     )
     as_of: Instant = Field(validation_alias="as_of_us")
     formula_version: int
-    name: str | None
-    team: str | None
-    model: str | None
-    cluster: str | None
-    hardware: str | None
-    kind: str | None
+
+
+class JobSummary(with_facts(_JobState, "name", *JOB_DIMENSIONS)):  # type: ignore[misc]
+    """The results of a job in one line."""
+
     gpus: int | None
     code_version: str | None
     started_at: Instant | None

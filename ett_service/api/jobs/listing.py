@@ -1,6 +1,8 @@
 """Jobs: which there are, and what one of them spent its time on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -28,6 +30,7 @@ from ett_service.api.jobs.answers import (
     SegmentAnswer,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import JobState
 from ett_service.fleet.economy import job_parts, productivity
@@ -50,15 +53,22 @@ _PLACES: dict[str, Any] = {
 _BY_NUMBER = tuple[str, pagination.Whole, pagination.Word]
 
 
+def _of_dimensions(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# FastAPI reads the parameters of a dependency from its signature: one for each dimension.
+_of_dimensions.__signature__ = Signature(  # type: ignore[attr-defined]
+    [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Text)
+     for name in JOB_DIMENSIONS]
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
 class JobQuery:
     """The query of a list of jobs."""
 
-    team: Text = None
-    model: Text = None
-    cluster: Text = None
-    hardware: Text = None
-    kind: Text = None
+    dimensions: Annotated[Mapping[str, str], Depends(_of_dimensions)]
     state: Annotated[JobState | None, Query()] = None
     from_us: Annotated[At, Query(alias="from", description="Jobs alive at or after it.")] = None
     to_us: Annotated[At, Query(alias="to", description="Jobs that started before it.")] = None
@@ -70,9 +80,9 @@ class JobQuery:
     @property
     def wanted(self) -> listing.JobFilter:
         """The filters that were given."""
-        values = {name: getattr(self, name) for name in listing.EXACT}
+        state = {} if self.state is None else {"state": self.state}
         return listing.JobFilter(
-            equal={name: value for name, value in values.items() if value is not None},
+            equal={**self.dimensions, **state},
             from_us=self.from_us,
             to_us=self.to_us,
             contains=self.q,

@@ -174,7 +174,7 @@ def read_ranks(
     """Return what each rank and host takes for a step and waits for its data, and the slowest.
 
     Ranks that train in step wait for each other inside the step and show one step time. Their
-    waits for data tell them apart; a rank that computes slowly is not told.
+    waits for data tell them apart; a rank that computes slowly is not found.
     """
     ledger, times = record.ledger, rank_times(*record)
     answer = RanksAnswer.of(ledger, job=job, ranks=times, slowest=slowest_ranks(times))

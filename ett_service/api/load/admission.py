@@ -28,7 +28,7 @@ from ett_service.api.problems import Problem, ProblemKind
 log = logging.getLogger(__name__)
 
 LONGEST_RETRY_S = 60
-"""Nobody is told to wait for longer."""
+"""The longest `Retry-After`, in seconds."""
 
 UNKNOWN = "unknown"
 """The owner of requests whose key has not been found yet: together they are as one key."""

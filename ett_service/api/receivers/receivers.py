@@ -152,6 +152,7 @@ def delete_receiver(name: Name, acts: AdminActs, project_id: AdministeredId, sta
 @router.post(
     "/{name}/test",
     operation_id="test_receiver",
+    summary="Test Receiver",
     responses=declared(401, 403, 404, 409, 422, 503),
 )
 def try_receiver(

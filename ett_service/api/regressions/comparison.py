@@ -150,7 +150,7 @@ class EttPartAnswer(Answer):
     category: Category
     points: PointsOfUnits
     base: Ratio = Field(description="The category's share of the time of the base.")
-    with_: Ratio = Field(serialization_alias="with", description="The same of `with`.")
+    with_: Ratio = Field(serialization_alias="with", description="The ratio of the jobs in `with`.")
 
 
 class EttDifferenceAnswer(Answer):

@@ -37,7 +37,7 @@ _CALLED = {Settlement.CONFIRMED: Triage.REAL, Settlement.REFUTED: Triage.NOISE}
 
 
 class ExperimentAnswer(Answer):
-    """Two runs that tell whether a finding is real: all but one thing is alike."""
+    """Two runs that settle whether a finding is real. They differ in one thing only."""
 
     regression: str
     dimension: str = Field(description="In which the two runs differ.")

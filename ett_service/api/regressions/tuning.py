@@ -90,7 +90,7 @@ def list_tuning(
 async def reset_tuning(
     request: Request, acts: AdminActs, project_id: AdministeredId, state: State
 ) -> TuningList:
-    """Let the verdicts on a metric until now count no more; later ones count again."""
+    """Ignore the verdicts on a metric so far; later ones count again."""
     body: dict[str, Any] = members(
         await read_struct(request, state, NewReset), frame(state.now_us())
     )

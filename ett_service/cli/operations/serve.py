@@ -58,7 +58,7 @@ def _worker_options(parser: ArgumentParser) -> None:
         "--alive", type=Path, metavar="FILE", help="touch FILE every 10 s while all threads work"
     )
     parser.add_argument(
-        "--check", action="store_true", help="only tell whether FILE was touched in the last 60 s"
+        "--check", action="store_true", help="only check whether FILE was touched in the last 60 s"
     )
 
 

@@ -85,7 +85,7 @@ def _tuning_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--reset",
         choices=[metric.value for metric in Metric],
-        help="let the verdicts on this metric until now count no more",
+        help="ignore the verdicts on this metric so far",
     )
     parser.add_argument("--why", help=WHY)
 

@@ -29,7 +29,7 @@ Times: TypeAlias = Mapping[W, int]
 """Microseconds by word of a partition, weighted or not: what is absent is 0."""
 
 UNITS = 10**12
-"""Parts are told in whole units, so many of which make a ratio of 1."""
+"""Parts are whole numbers of units; so many make a ratio of 1."""
 
 _EFFECTIVE: Word = Category.EFFECTIVE_TRAINING
 _NOTHING = Fraction(0)

@@ -24,6 +24,7 @@ from sqlalchemy import (
     select,
 )
 
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED, Names
 from ett_service.core.fleet.totals import GPU_MEASURES, Tally, Totals
 from ett_service.core.words import Category
@@ -190,7 +191,7 @@ def _of_jobs(
 
 def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tuple[Any, ...]]]:
     """Read what jobs say of themselves, and their projects' names."""
-    names = ("project_id", "job", "state", "name", "team", "model", "cluster", "hardware", "gpus")
+    names = ("project_id", "job", "state", "name", *JOB_DIMENSIONS, "gpus")
     statement = (
         select(*(job_ledger.c[name] for name in names), project.c.name.label("project"))
         .join_from(job_ledger, project, project.c.id == job_ledger.c.project_id)

@@ -17,7 +17,6 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import WASTED, JobState, Period
 from ett_service.storage.schema import event, job_ledger, project, share
 from ett_service.storage.schema.ledger import ETT_RATIO
@@ -41,9 +40,6 @@ ORDERS: dict[str, ColumnElement[Any]] = {
 }
 """What jobs can be sorted by. The ratio only orders here; readers divide for themselves."""
 
-EXACT = (*JOB_DIMENSIONS, "state")
-"""Columns that a filter compares as they are."""
-
 _SUMMARY = [
     column for column in job_ledger.c if column.name not in ("project_id", "answer", "due_us")
 ]
@@ -59,7 +55,7 @@ EventRow: TypeAlias = Row[str, str, int, int, str]
 class JobFilter:
     """Which jobs; what is empty or None asks nothing."""
 
-    equal: dict[str, str]  #: by the names in ``EXACT``
+    equal: dict[str, str]  #: by dimension of jobs, or ``state``
     from_us: int | None = None  #: jobs alive at or after
     to_us: int | None = None  #: jobs begun before
     contains: str | None = None  #: in the job's key or name, in any case

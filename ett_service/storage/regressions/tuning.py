@@ -54,7 +54,7 @@ def factors(conn: Connection, project_id: int, now_us: int) -> dict[Metric, floa
 
 
 def reset(conn: Connection, project_id: int, metric: Metric, act: Act) -> None:
-    """Let the verdicts on a metric until now count no more."""
+    """Ignore the verdicts on a metric so far."""
     row = {
         "project_id": project_id,
         "metric": metric.value,

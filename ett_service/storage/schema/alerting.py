@@ -22,7 +22,7 @@ def _of_a_project() -> Column[int]:
 #: One finding from pending to resolved, by the fingerprint of its series; within 72 h it is
 #: reopened, later it is a new row. ``version`` grows each time it fires and each time it is
 #: resolved, and ``told`` is the one that receivers were last notified of. ``finding`` and
-#: ``attribution`` are those of ``core.regression`` as JSON, ``cohort`` is a JSON object of
+#: ``attribution`` are those of ``core.regressions`` as JSON, ``cohort`` is a JSON object of
 #: dimensions; ``baseline_from_us`` and ``baseline_to_us`` are frozen while it is open. ``fired`` is
 #: the finding of the run since which it fires, ``ended`` why it is resolved, ``merged_into`` the id
 #: of the finding that reports it, and ``notified_us`` when receivers were last notified.

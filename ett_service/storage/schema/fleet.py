@@ -96,12 +96,12 @@ def _tally(name: str) -> Table:
     )
 
 
-#: Their distributions and labelled counts: ``place`` is a bucket of ``core.distribution``.
+#: Their distributions and labelled counts: ``place`` is a bucket of ``core.fleet.totals``.
 tally_hourly = _tally("tally_hourly")
 tally_daily = _tally("tally_daily")
 
 
-#: What a job adds to the counters of /metrics, by key of ``core.counters``, as JSON: what its
+#: What a job adds to the counters of /metrics, by key of ``core.fleet.counters``, as JSON: what its
 #: ledger says (``said``) and what of that the counters hold (``counted``). ``fresh`` is 1 until
 #: both were compared, then 0. ``ident`` names the job where its name must not stand, and with a
 #: number behind it an attempt; ``open_since``, ``heard`` and ``heard_us`` are its ``OpenWork``.

@@ -51,7 +51,6 @@ from ett_service.storage.schema.view_expressions import (
 READER = "ett_reader"
 """The role on PostgreSQL that may read the views and nothing else."""
 
-_FAILURE_DIMENSIONS = tuple(name for name in JOB_DIMENSIONS if name != "kind")
 _FACTS = (*JOB_COLUMNS, "gpus")
 
 
@@ -240,7 +239,7 @@ def _failures() -> Select[*tuple[Any, ...]]:
     return (
         select(
             project.c.name.label("project"),
-            *(ledger[name] for name in ("job", *_FAILURE_DIMENSIONS)),
+            *(ledger[name] for name in ("job", *JOB_DIMENSIONS)),
             *(columns[name] for name in ("number", "launch", "attempt", "cycle")),
             *instants(columns.ended_us, "failed"),
             _excluded(attempt_ledger, columns.ended_us),

@@ -4,6 +4,7 @@ import logging
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,7 +12,6 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
-from ett_service.ingest.wire import Limits
 from ett_service.metrics.text import TextFormat
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published
@@ -20,7 +20,7 @@ from tests.api.test_health import OutOfReach
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, wire_event
 from tests.builders.metrics import Page, labelled, parsed
-from tests.builders.servers.application import Service
+from tests.builders.servers.application import Service, state_of
 
 
 def _published(service: Service) -> None:
@@ -40,7 +40,7 @@ def test_the_page_shows_the_fleet_and_what_came_in(service: Service, form: TextF
     page = _page(service, form)
     assert sum(page["ett_phase_seconds_total"].values()) == 62 * 60
     assert page["ett_ingest_events_total"][labelled(source="events")] == 23
-    assert page["ett_build_info"] == {labelled(version="0"): 1}
+    assert page["ett_build_info"] == {labelled(version=version("ett-service")): 1}
     assert page["ett_collector_duration_seconds"][()] > 0
     assert page["ett_collector_errors_total"][()] == 0
 
@@ -94,7 +94,7 @@ def test_without_the_database_the_process_is_still_watched(
         store.reachable = True
         pages.append(parsed(client.get("/metrics").text))
     assert [page["ett_collector_errors_total"][()] for page in pages] == [1, 2, 2]
-    assert pages[0]["ett_build_info"][labelled(version="0")] == 1
+    assert pages[0]["ett_build_info"][labelled(version=version("ett-service"))] == 1
     assert "ett_jobs_waiting" not in pages[0]
 
 
@@ -108,7 +108,7 @@ def test_damage_in_what_was_published_costs_the_fleets_part_alone(
     with caplog.at_level(logging.CRITICAL):
         page = _page(service)
     assert page["ett_collector_errors_total"][()] == 1
-    assert page["ett_build_info"] == {labelled(version="0"): 1}
+    assert page["ett_build_info"] == {labelled(version=version("ett-service")): 1}
     assert "ett_jobs_waiting" not in page
 
 
@@ -117,13 +117,7 @@ def test_damage_in_what_was_published_costs_the_fleets_part_alone(
 def test_histograms_of_cohorts_are_there_as_the_settings_say(service: Service, shown: bool) -> None:
     service.ingest(failing_job())
     _published(service)
-    chosen = AppState(
-        store=service.store,
-        now_us=service.clock,
-        limits=Limits(),
-        open_metrics=True,
-        cohort_histograms=shown,
-    )
+    chosen = state_of(service.store, service.clock, open_metrics=True, cohort_histograms=shown)
     with TestClient(create_app(lambda: nullcontext(chosen))) as client:
         page = parsed(client.get("/metrics").text)
     assert ("ett_time_to_start_seconds_count" in page) is shown

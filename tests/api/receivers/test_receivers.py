@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.receivers.receivers import ReceiverRequest
-from ett_service.api.state import AppState, Notifications
+from ett_service.api.state import Notifications
 from ett_service.core.intervals import HOUR_US, rfc3339
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.guard import Allowed
@@ -32,7 +32,7 @@ from ett_service.storage.schema import delivery, receiver_health
 from tests.builders.clock import RECEIVED_AT, Clock
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.receivers.listening import receiving, reply
-from tests.builders.servers.application import LIMITS
+from tests.builders.servers.application import state_of
 
 NAMED = Receiver(OF_SETTINGS, "fleet", "https://hooks.example/CANARYsettings", FORMATS["slack"])
 LOOPBACK = Sending(connect_seconds=2, total_seconds=4, allowed=Allowed.of(["127.0.0.0/8"]))
@@ -99,7 +99,7 @@ def open_desk(store: Store) -> Iterator[Callable[[Keyring], Desk]]:
         notifications = Notifications(
             Directory([NAMED], keyring), lambda: Sender(LOOPBACK), "https://ett.example"
         )
-        state = AppState(store=store, now_us=clock, limits=LIMITS, notifications=notifications)
+        state = state_of(store, clock, notifications=notifications)
         client = TestClient(create_app(lambda: nullcontext(state)))
         started.append(client)
         desk = Desk(client.__enter__(), store, clock)

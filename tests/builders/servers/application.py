@@ -1,8 +1,8 @@
 """The application in this process, with a clock and a worker that the test moves by hand."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,9 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.api.usage import UsageCounts
+from ett_service.app import app_state, worker
 from ett_service.ingest.wire import Limits
+from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
@@ -66,15 +68,25 @@ LIMITS = Limits(max_body_bytes=200_000, max_inflated_bytes=400_000, max_batch_ev
 _opened: list[AppState] = []
 
 
+def state_of(store: Store, now_us: Callable[[], int], **parts: Any) -> AppState:
+    """Put together what ``ett serve`` stands on without settings, but for some *parts*.
+
+    Its worker is not started. ``/metrics`` needs a key even from this machine.
+    """
+    settings = Settings(database_url=store.url)
+    state = app_state(settings, store, now_us, worker(settings, store, now_us))
+    return replace(state, **{"local_metrics": False} | parts)
+
+
 @contextmanager
-def running(store: Store, **settings: Any) -> Iterator[Service]:
-    """Run the application with these settings; its client has a key of every scope."""
+def running(store: Store, **parts: Any) -> Iterator[Service]:
+    """Run the application with these *parts* of its own; its client has a key of every scope."""
     clock = Clock(RECEIVED_AT)
-    worker = Worker(store, clock)
-    state = AppState(store=store, now_us=clock, limits=LIMITS, worker=worker, **settings)
+    state = state_of(store, clock, **{"limits": LIMITS} | parts)
+    assert isinstance(state.worker, Worker)
     _opened.append(state)
     with TestClient(_app()) as client:
-        service = Service(client, store, worker, clock, state.usage)
+        service = Service(client, store, state.worker, clock, state.usage)
         client.headers["Authorization"] = f"Bearer {service.key()}"
         yield service
     _opened.remove(state)

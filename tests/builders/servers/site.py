@@ -16,7 +16,6 @@ from httpx2 import Client, Response
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState, Notifications
 from ett_service.fleet.economy import Economy, Price, Target
-from ett_service.ingest.wire import Limits
 from ett_service.notifications.routing import Directory
 from ett_service.pages.site import ROUTERS
 from ett_service.storage.engine.seal import Keyring
@@ -24,6 +23,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import SCOPES, create_key
 from ett_service.worker.ledgers import Worker
 from tests.builders.clock import Clock
+from tests.builders.servers.application import state_of
 from tests.builders.servers.waiting import wait_for
 
 PROJECT = "research"
@@ -95,17 +95,15 @@ class Site:
 def served(store: Store, now_us: int, grafana_url: str = "") -> Iterator[Site]:
     """Serve *store* with a clock that stands at *now_us*, until the end of the block."""
     clock = Clock(now_us)
-    worker = Worker(store, clock)
-    state = AppState(
-        store=store,
-        now_us=clock,
-        limits=Limits(),
-        worker=worker,
+    state = state_of(
+        store,
+        clock,
         economy=ECONOMY,
         notifications=Notifications(Directory(keyring=Keyring("k" * 32))),
         grafana_url=grafana_url,
     )
-    site = Site(state, clock, worker)
+    assert isinstance(state.worker, Worker)
+    site = Site(state, clock, state.worker)
     config = uvicorn.Config(
         create_app(lambda: nullcontext(state), ROUTERS), port=0, log_config=None, access_log=False
     )

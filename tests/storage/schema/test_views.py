@@ -12,6 +12,7 @@ from psycopg import sql
 from sqlalchemy import URL, inspect, make_url, text
 from sqlalchemy.exc import ProgrammingError
 
+from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
 from ett_service.core.events import (
     AttemptEnded,
     Event,
@@ -71,6 +72,10 @@ def _spelled_out(names: list[str]) -> Iterator[str]:
         words: tuple[str, ...] = ("",)
         if "<category>" in name:
             words = tuple(Category)
+        elif "<dimension>" in name:
+            words = JOB_DIMENSIONS
+        elif "<cohort>" in name:
+            words = DIMENSIONS
         elif "<period>" in name:
             words = tuple(Period)
         elif "<owner>" in name:

@@ -17,7 +17,7 @@ LifeKey = tuple[int, int, str]
 """``(cycle as sent, rank, producer)`` of an ``attempt_started``."""
 
 Sender = tuple[int, int | None, str | None]
-"""The same of any event."""
+"""The same for any event."""
 
 
 class Restarts(NamedTuple):
