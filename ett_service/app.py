@@ -1,4 +1,4 @@
-"""The one place where parts are put together, for ``serve``, ``worker``, ``detect`` and the tests.
+"""The one place where parts are put together, for ``serve``, ``worker``, ``detect`` and tests.
 
 It reads no clock: entry points hand theirs in.
 """

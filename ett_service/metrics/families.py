@@ -102,8 +102,17 @@ COUNTERS: tuple[Family, ...] = (
     ),
     Family(
         "ett_effective_speed_seconds_total", Kind.COUNTER, (*_COHORT, "speed"),
-        "Seconds of effective training of attempts that ended: at reference speed, or slowed.",
-        (("at_reference",), ("slowed",)),
+        "Seconds of effective training of attempts that ended: at reference speed, slowed, or not "
+        "measured.",
+        (("at_reference",), ("slowed",), ("unmeasured",)),
+    ),
+    Family(
+        "ett_data_wait_seconds_total", Kind.COUNTER, _COHORT,
+        "Seconds that loops waited for data, of attempts that ended and report it.", ((),),
+    ),
+    Family(
+        "ett_data_wait_loop_seconds_total", Kind.COUNTER, _COHORT,
+        "Seconds of the loops of these attempts.", ((),),
     ),
     Family(
         "ett_attempts_started_total", Kind.COUNTER, (*_COHORT, "start"),

@@ -77,11 +77,14 @@ def headline(gathered: Gathered) -> Section:
         _ratio("ETT%, weighted by wall time", "ett_ratio_wall", now, before),
         _ratio("ETT%, median job", "ett_ratio_median_job", now, before),
         _ratio("WTT%, weighted by wall time", "wasted_ratio", now, before),
+        _ratio("slowed, of effective training by accelerators", "slowed_ratio", now, before),
+        _data_wait(now, before),
         _row("jobs", lambda total: count(total["jobs"]), now, before),
         _row("attempts", lambda total: count(total["attempts"]), now, before),
         _row("GPU-hours", lambda total: gpu_hours(total["gpu_seconds"]), now, before),
         _row("cost", _cost, now, before),
         _row("queue wait", lambda total: duration(total["queue_wait_seconds"]), now, before),
+        _row("between runs, in no E2E", _between_runs, now, before),
         _row("unsaved training", _unsaved, now, before),
         *_productivity(now, before),
     ]
@@ -109,6 +112,17 @@ def _cost(total: Answer) -> str:
 
 def _unsaved(total: Answer) -> str:
     return duration(total["unsaved_training_seconds"])
+
+
+def _data_wait(now: Answer, before: Answer) -> tuple[str, ...]:
+    name, *values, change = _ratio("loops waiting for data", "data_wait_ratio", now, before)
+    reporting = [count(total["data_wait_attempts"]) for total in (now, before)]
+    shown = (f"{value} (n={n})" for value, n in zip(values, reporting, strict=True))
+    return f"{name}, by accelerators (n: attempts that report it)", *shown, change
+
+
+def _between_runs(total: Answer) -> str:
+    return duration(total["between_runs_seconds"])
 
 
 def _productivity(now: Answer, before: Answer) -> list[tuple[str, ...]]:

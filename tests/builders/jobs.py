@@ -1,6 +1,7 @@
 """A job that fails and goes on, as wire events: ninety minutes whose numbers are known."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from ett_service.core.intervals import rfc3339
@@ -59,6 +60,18 @@ def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
         wire_event("attempt_ended", 62, outcome="completed", **second),
         wire_event("job_ended", 62, outcome="completed", **named),
     ]
+
+
+def steps_taking(minutes: Sequence[int], gpus: int = 8) -> list[dict[str, Any]]:
+    """A job of a loop in which each 60 steps take so many minutes, and 10 minutes before it."""
+    now, events = 10, [wire_event("attempt_started", 0, gpus=gpus)]
+    events.append(wire_event("phase_started", 10, phase="train_loop"))
+    events.append(wire_event("progress", 10, step=0))
+    for place, length in enumerate(minutes):
+        now += length
+        events.append(wire_event("progress", now, step=60 * (place + 1)))
+    events.append(wire_event("phase_ended", now, phase="train_loop"))
+    return [*events, wire_event("attempt_ended", now, outcome="completed")]
 
 
 def repeated_job(job: str = "llm-70b") -> list[dict[str, Any]]:

@@ -106,12 +106,16 @@ def _start(job: JobEvents, minute: float, compile_minutes: int, **members: Any) 
 
 
 def _train(job: JobEvents, loop: float, first: int, last: int, **members: Any) -> None:
-    """Do a step a minute, with a report every half an hour and a save every hour."""
+    """Do a step a minute, with a report every half an hour and a save every hour.
+
+    Each step waits three seconds for its batch.
+    """
     for step in range(first + 1, last + 1):
         minute = loop + step - first
         if step % 30 == 0 or step == first + 1:
             tokens = step * _TOKENS_A_MINUTE
-            job.add("progress", minute, step=step, tokens=tokens, **members)
+            waited = {"data_wait_seconds": 3.0 * (step - first)}
+            job.add("progress", minute, step=step, tokens=tokens, attributes=waited, **members)
         if step % _SAVE_EVERY == 0:
             job.add_span("checkpoint_blocking", minute - 0.5, minute, **members)
             job.add("checkpoint_saved", minute, step=step, **members)

@@ -117,6 +117,34 @@ def test_what_is_deducted_from_a_phase_goes_to_its_category(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+_SPEEDS = "cluster_cohort_speed:ett_effective_speed_seconds_total:max"
+SPEED = {
+    f'{_SPEEDS}{EAST},speed="at_reference"}}': growing(600),
+    f'{_SPEEDS}{EAST},speed="slowed"}}': growing(300),
+    f'{_SPEEDS}{EAST},speed="unmeasured"}}': growing(100),
+    f"cluster_cohort:ett_data_wait_seconds_total:max{EAST}}}": growing(90),
+    f"cluster_cohort:ett_data_wait_loop_seconds_total:max{EAST}}}": growing(900),
+    f"cluster_cohort:ett_between_runs_seconds_total:max{EAST}}}": growing(1800),
+}
+
+
+@pytest.mark.parametrize(
+    ("title", "query_index", "answer"),
+    [
+        ("Effective training that was slowed, or not measured", 0, 0.3),
+        ("Effective training that was slowed, or not measured", 1, 0.1),
+        ("Loops waiting for data", 0, 0.1),
+        ("Between runs, last 7 days", 0, 7 * 24 * 0.5),
+    ],
+)
+def test_slow_training_is_a_share_of_all_training(
+    title: str, query_index: int, answer: float, tmp_path: Path
+) -> None:
+    query = panel("ett-fleet", title).queries[query_index]
+    done = check(tmp_path, SPEED, f"round({query.text}, 0.0000001)", {"{}": answer})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_points_lost_are_of_all_time(tmp_path: Path) -> None:
     (query,) = panel("ett-fleet", "From 100 % down to ETT, last 7 days").queries
     expected = {f'{{category="{name}"}}': lost / 1000 for name, lost in LOST.items()}

@@ -18,18 +18,21 @@ TRAINER = """
 import json, sys, time
 ett.init(torch=False)
 emits, taken, read = int(sys.argv[1]), [], time.perf_counter_ns
+busy = time.thread_time_ns()
 for n in range(emits):
     began = read()
-    if n % 10:
+    if n % 100:
         ett.step(n)
     else:
         with ett.phase("evaluation"):
             pass
     taken.append(read() - began)
+busy = time.thread_time_ns() - busy
 taken.sort()
 print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 999 // 1000] / 1e3,
-    "worst_us": taken[-1] / 1e3, "share_of_a_step_of_10_ms": sum(taken) / emits / 1e7}))
+    "worst_us": taken[-1] / 1e3, "share_of_a_step_of_10_ms": busy / emits / 1e7}))
 """
+"""Every hundredth step has an evaluation."""
 
 
 @contextmanager
@@ -55,6 +58,8 @@ def test_no_call_waits_for_a_server(
     assert done.returncode == 0, done.stderr
     costs = json.loads(done.stdout)
     log.warning("%d calls: %s", emits, costs)
-    # Orders of magnitude below what any exchange would take, on a busy machine as well.
+    # Orders of magnitude below what any exchange would take, on a busy machine as well. The share
+    # of a step is of processor time: who else is busy is not in it.
     assert costs["p50_us"] <= 20
     assert costs["p999_us"] <= 5000
+    assert costs["share_of_a_step_of_10_ms"] <= 0.001

@@ -12,7 +12,10 @@ MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 WEEK = (MONDAY, MONDAY + timedelta(days=7))
 COUNTED = ("attempts", "failures", "infra_failures", "jobs_started", "queue_wait_seconds",
            "between_runs_seconds", "effective_at_reference_seconds", "slowed_seconds",
-           "effective_at_reference_weighted_seconds", "slowed_weighted_seconds")  # fmt: skip
+           "effective_at_reference_weighted_seconds", "slowed_weighted_seconds",
+           "speed_unmeasured_seconds", "speed_unmeasured_weighted_seconds", "data_wait_seconds",
+           "data_wait_weighted_seconds", "data_wait_loop_seconds",
+           "data_wait_loop_weighted_seconds", "data_wait_attempts")  # fmt: skip
 
 WAITED = tuple(
     f"{owner}_{name}_seconds" for owner in Owner for name in ("wait", "wait_weighted", "queue")

@@ -51,6 +51,11 @@ def _matches_the_story(summary: Report) -> None:
     assert rows["repeated_training"][3] == f"{2 * 30 * 64 / 60:.1f}"
     assert _rows(summary, "Failures by cause")[0][:2] == ("infra: gpu_hardware", "2")
     assert "pt2_compile in llm-70b explains" in summary.sentence
+    # Each of 600 steps waits for 3 s; a failed attempt reports 330 steps, the next one 300.
+    waited = 3 * ((600 + 2 * 630) * 64 + 3 * 600 * 8)
+    looped = 60 * ((595 + 2 * (327.5 + 297.5)) * 64 + 3 * 595 * 8)
+    (share,) = (row[1] for row in _rows(summary, "Headline") if row[0].startswith("loops waiting"))
+    assert share == f"{100 * waited / looped:.1f}% (n=9)"
     assert sections["Markers of the week"].table is not None
 
 

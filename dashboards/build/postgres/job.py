@@ -68,7 +68,7 @@ _HEADLINE = Row(
         stat(
             "Durations",
             "Wall-clock time of the job; its queue wait; from the allocation to the "
-            "first batch; and training lost to failures.",
+            "first batch; training lost to failures; and the time between its runs, in no E2E.",
             job.LENGTHS,
             unit="s",
             named=True,
@@ -78,6 +78,7 @@ _HEADLINE = Row(
                 seconds("queue_wait", "queue wait"),
                 seconds("time_to_start", "time to start"),
                 seconds("unsaved", "unsaved training"),
+                seconds("between_runs", "between runs"),
             ),
         ),
         table(
@@ -92,6 +93,28 @@ _HEADLINE = Row(
                 ratio("share", "share of E2E"),
                 Field(name="category", unit="none", painted=True),
             ),
+        ),
+        stat(
+            "Speed of training",
+            "Effective training at the job's own best step time, and what its steps took "
+            "beyond it; and what its loops waited for data. ETT counts all of it.",
+            job.SPEED,
+            unit="s",
+            named=True,
+            width=16,
+            fields=(
+                seconds("at_reference", "at reference speed"),
+                seconds("slowed", "slowed"),
+                seconds("data_wait", "waited for data"),
+            ),
+        ),
+        stat(
+            "Loops waiting for data",
+            "The share of its loops' time, of the attempts that report it.",
+            job.DATA_WAIT,
+            unit="percentunit",
+            decimals=2,
+            width=8,
         ),
     ),
 )

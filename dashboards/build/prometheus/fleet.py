@@ -4,6 +4,7 @@ from dashboards.build.kit import Dashboard, Link, Row, Source, ett_url, to_page
 from dashboards.build.prometheus.fleet_cohorts import NAMED_JOBS, RUNNING, STUCK, TOP_COHORTS
 from dashboards.build.prometheus.fleet_ett import NOW, TREND
 from dashboards.build.prometheus.fleet_loss import LOST_HOURS, LOST_POINTS, WEEKS
+from dashboards.build.prometheus.fleet_speed import SPEED
 from dashboards.build.prometheus.fleet_times import FAILURES, RECOVERIES, STARTS
 from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
 
@@ -25,6 +26,7 @@ FLEET = Dashboard(
         Row("Which model families?", (TOP_COHORTS,)),
         Row("How long do starts and recoveries take, and what fails?",
             (STARTS, RECOVERIES, FAILURES)),
+        Row("Is the training itself slow?", SPEED),
         Row("What is running now?", (RUNNING, STUCK, NAMED_JOBS)),
     ),
 )  # fmt: skip

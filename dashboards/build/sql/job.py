@@ -16,8 +16,14 @@ _OF_JOB = f"FROM ett_v_jobs WHERE {OF_THE_JOB}"
 ETT = f"SELECT ett_ratio {_OF_JOB}"
 LENGTHS = (
     "SELECT e2e_seconds AS e2e, queue_wait_seconds AS queue_wait,"
-    f" time_to_start_seconds AS time_to_start,\n  unsaved_training_seconds AS unsaved {_OF_JOB}"
+    " time_to_start_seconds AS time_to_start,\n  unsaved_training_seconds AS unsaved,"
+    f" between_runs_seconds AS between_runs {_OF_JOB}"
 )
+SPEED = (
+    "SELECT effective_at_reference_seconds AS at_reference, slowed_seconds AS slowed,"
+    f"\n  data_wait_seconds AS data_wait {_OF_JOB}"
+)
+DATA_WAIT = f"SELECT data_wait_ratio {_OF_JOB}"
 STATE = (
     "SELECT state, team, model, cluster, hardware, gpus, code_version, started_at, ended_at,"
     f"\n  failures, gpu_seconds / 3600 AS gpu_hours {_OF_JOB}"

@@ -278,6 +278,27 @@ class GroupAnswer(ComputedAnswer):
         "nothing is measured."
     )
     slowed_ratio_wall: float | None = Field(description="The same by wall time, without weights.")
+    speed_unmeasured_seconds: Seconds = Field(
+        description="The rest of their effective training, which no steps measure."
+    )
+    speed_unmeasured_weighted_seconds: WeightedSeconds
+    data_wait_seconds: Seconds = Field(
+        description="What loops waited for data, of the attempts that ended in the window or run "
+        "at its end, and report it."
+    )
+    data_wait_weighted_seconds: WeightedSeconds
+    data_wait_loop_seconds: Seconds = Field(description="The time of these loops.")
+    data_wait_loop_weighted_seconds: WeightedSeconds
+    data_wait_attempts: int = Field(
+        description="How many attempts report it, those of unknown accelerators among them."
+    )
+    data_wait_ratio: float | None = Field(
+        description="Waits for data over the time of these loops, weighted by accelerators. Null "
+        "where nothing reports them."
+    )
+    data_wait_ratio_wall: float | None = Field(
+        description="The same by wall time, without weights."
+    )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     lost_weighted_seconds: WeightedSeconds = Field(
         description="Weighted seconds that were not effective training."

@@ -26,11 +26,13 @@ _NUMBERS = (
     number("jobs", "jobs", count),
     number("ETT%", ett_ratio, percent),
     spare(number("slowed", "slowed_ratio", percent)),
+    spare(number("data wait", "data_wait_ratio", percent)),
     number("GPU-h", "gpu_seconds", gpu_hours),
     number("lost GPU-h", lost_gpu_seconds, gpu_hours),
     number("failures", "failures.total", count),
     spare(number("start p50", "time_to_start.p50", duration)),
     spare(number("recover p50", "time_to_recover.p50", duration)),
+    spare(number("between runs", "between_runs_seconds", duration)),
     spare(number("cost", _cost)),
 )
 _RATIOS = (
@@ -38,6 +40,13 @@ _RATIOS = (
     number("ETT%", itemgetter(1), percent),
     number("WTT%", itemgetter(2), percent),
     number("slowed", itemgetter(3), percent),
+    number("waited for data", itemgetter(4), percent),
+)
+_SPEEDS = (
+    text("effective training", itemgetter(0)),
+    number("weighted h", itemgetter(1), gpu_hours),
+    number("share", itemgetter(2), percent),
+    number("wall time", itemgetter(3), duration),
 )
 _SPREAD = (
     text("", "name"),
@@ -111,6 +120,7 @@ def _write_summary(answer: Answer) -> None:
     write_line()
     if not dimensions:
         _write_ratios(total)
+        _write_speeds(total)
         _write_categories(total)
         _write_owners(total)
         _write_failures(total)
@@ -146,14 +156,39 @@ def _held(total: Answer) -> str:
 
 
 def _write_ratios(total: Answer) -> None:
-    counts = f"{count(total['jobs'])} jobs, {count(total['attempts'])} attempts"
+    counts = [
+        f"{count(total['jobs'])} jobs",
+        f"{count(total['attempts'])} attempts",
+        f"{count(total['data_wait_attempts'])} of those that ended or run report waits for data",
+        f"{duration(total['between_runs_seconds'])} between runs, in no E2E",
+    ]
+    by_wall = ("ett_ratio_wall", "wasted_ratio", "slowed_ratio_wall", "data_wait_ratio_wall")
     rows = (
-        ("accelerators", ett_ratio(total), None, total["slowed_ratio"]),
-        ("wall time", total["ett_ratio_wall"], total["wasted_ratio"], total["slowed_ratio_wall"]),
-        ("nothing: the median job", total["ett_ratio_median_job"], None, None),
+        ("accelerators", ett_ratio(total), None, total["slowed_ratio"], total["data_wait_ratio"]),
+        ("wall time", *(total[name] for name in by_wall)),
+        ("nothing: the median job", total["ett_ratio_median_job"], None, None, None),
     )
     write_table(_RATIOS, rows)
-    write_prose(counts)
+    write_prose(", ".join(counts))
+
+
+def _write_speeds(total: Answer) -> None:
+    """Write how much effective training was as fast as its jobs can be, where it is measured."""
+    if total["slowed_ratio_wall"] is None:
+        return
+    parts = {
+        "at reference speed": "effective_at_reference",
+        "slowed": "slowed",
+        "not measured": "speed_unmeasured",
+    }
+    whole = sum(total[f"{part}_weighted_seconds"] for part in parts.values())
+    rows = []
+    for name, part in parts.items():
+        weighted = total[f"{part}_weighted_seconds"]
+        share = weighted / whole if whole else None
+        rows.append((name, weighted, share, total[f"{part}_seconds"]))
+    write_line()
+    write_table(_SPEEDS, rows)
 
 
 def group_columns(dimensions: Sequence[str]) -> list[Column]:

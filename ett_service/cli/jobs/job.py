@@ -120,6 +120,7 @@ _SPEED = (
 _DATA_WAIT = (
     number("waited for data", "seconds", clock),
     number("of loop time", "ratio", percent),
+    number("attempts that report it", "attempts"),
 )
 _RATES = (
     text("while training", itemgetter(0)),
@@ -272,12 +273,14 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
     write_table(_HEADLINE, [job])
     if job["run_count"] > 1:
         _write_section(_RUNS, job["runs"])
+        write_prose(f"Between runs: {clock(job['between_runs_seconds'])}, in no E2E.")
     _write_ledger(job)
     _write_waits(job)
     if job["effective_at_reference_seconds"] is not None:
         _write_section(_SPEED, [job])
     if job["data_wait"] is not None:
-        _write_section(_DATA_WAIT, [job["data_wait"]])
+        attempts = sum(each["data_wait"] is not None for each in job["attempts"])
+        _write_section(_DATA_WAIT, [{**job["data_wait"], "attempts": attempts}])
     _write_productivity(job["productivity"])
     _write_section(_ATTEMPTS, job["attempts"])
     reporting = [each for each in job["attempts"] if each["telemetry_seconds"] or each["hooks"]]

@@ -42,6 +42,8 @@ from ett_service.core.words import (
 
 S = TypeVar("S", Segment, OwnedWait)
 
+_SPEEDS = ("effective_at_reference", "slowed", "speed_unmeasured")
+_DATA_WAITS = ("data_wait", "data_wait_loop")
 _CHECKPOINT_STOP = Category.CHECKPOINT_BLOCKING.value
 
 
@@ -116,8 +118,10 @@ def _of_the_attempt(attempt: AttemptLedger | None) -> Iterator[InstantAmounts]:
     yield InstantAmounts(attempt.started_at, attempt.number, (("attempts", 1),))
     if attempt.outcome in FAILURES:
         yield _failure(attempt)
-    if attempt.speed.is_measured:
-        yield _speed(attempt)
+    if any(attempt.speed):
+        yield _measured(attempt, _SPEEDS, attempt.speed)
+    if attempt.data_wait is not None:
+        yield _measured(attempt, _DATA_WAITS, attempt.data_wait, ("data_wait_attempts", 1))
     yield from _phases(attempt)
 
 
@@ -168,14 +172,13 @@ def _failure(attempt: AttemptLedger) -> InstantAmounts:
     return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted, tally)
 
 
-def _speed(attempt: AttemptLedger) -> InstantAmounts:
-    at_reference_us, slowed_us, _ = attempt.speed
-    sums = (("effective_at_reference_us", at_reference_us), ("slowed_us", slowed_us))
-    weighted = (
-        ("effective_at_reference_weighted_us", at_reference_us),
-        ("slowed_weighted_us", slowed_us),
-    )
-    return InstantAmounts(attempt.ended_at, attempt.number, sums, weighted)
+def _measured(
+    attempt: AttemptLedger, names: Sequence[str], us: Sequence[int], *counts: tuple[str, int]
+) -> InstantAmounts:
+    """Return durations of the attempt, also times accelerators, and counts of it, at its end."""
+    sums = [(f"{name}_us", each) for name, each in zip(names, us, strict=True)]
+    weighted = [(f"{name}_weighted_us", each) for name, each in zip(names, us, strict=True)]
+    return InstantAmounts(attempt.ended_at, attempt.number, (*sums, *counts), tuple(weighted))
 
 
 def _phases(attempt: AttemptLedger) -> Iterator[InstantAmounts]:

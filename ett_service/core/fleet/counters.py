@@ -69,6 +69,9 @@ _TIMES = {
 _BETWEEN_RUNS = "between_runs_seconds"
 _AT_REFERENCE = "effective_speed_seconds:at_reference"
 _SLOWED = "effective_speed_seconds:slowed"
+_UNMEASURED = "effective_speed_seconds:unmeasured"
+_DATA_WAIT = "data_wait_seconds"
+_DATA_WAIT_LOOP = "data_wait_loop_seconds"
 _SILENT = f"{Phase.TRAIN_LOOP}/{Category.STALLED}"
 _OWNERS = {category: phase.value for phase, owned in CATEGORIES_OF.items() for category in owned}
 
@@ -208,7 +211,7 @@ def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
 
 def _amounts(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
     """Yield instant, key and amount of what belongs to an instant and fills no bucket."""
-    yield from _speeds(ledger)
+    yield from _measured(ledger)
     for at, kind, count in _gaps(ledger):
         yield at, f"reporting_gaps:{kind}", count
 
@@ -232,15 +235,19 @@ def _gaps(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
         yield last_at(ledger), kind, getattr(ledger.quality, name) - listed[kind]
 
 
-def _speeds(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
-    """Yield instant, key and microseconds of each attempt that has ended, by its speed.
+def _measured(ledger: JobLedger) -> Iterator[tuple[int, str, int]]:
+    """Yield instant, key and microseconds of ended attempts: by speed, and waits for data.
 
-    That of a running attempt may still fall, as its reference does.
+    Those of a running attempt may still fall, as its reference does.
     """
     for attempt in ledger.attempts:
-        if attempt.outcome is not Outcome.RUNNING:
-            yield attempt.ended_at, _AT_REFERENCE, attempt.speed.at_reference_us
-            yield attempt.ended_at, _SLOWED, attempt.speed.slowed_us
+        if attempt.outcome is Outcome.RUNNING:
+            continue
+        for key, us in zip((_AT_REFERENCE, _SLOWED, _UNMEASURED), attempt.speed, strict=True):
+            yield attempt.ended_at, key, us
+        if attempt.data_wait is not None:
+            yield attempt.ended_at, _DATA_WAIT, attempt.data_wait.us
+            yield attempt.ended_at, _DATA_WAIT_LOOP, attempt.data_wait.loop_us
 
 
 def _histogram(tally: str) -> tuple[str, str] | None:

@@ -49,6 +49,13 @@ MEASURES: tuple[str, ...] = (
     "effective_at_reference_weighted_us",
     "slowed_us",
     "slowed_weighted_us",
+    "speed_unmeasured_us",
+    "speed_unmeasured_weighted_us",
+    "data_wait_us",
+    "data_wait_weighted_us",
+    "data_wait_loop_us",
+    "data_wait_loop_weighted_us",
+    "data_wait_attempts",
     "unsaved_us",
     "unsaved_weighted_us",
     "failures",
@@ -81,8 +88,11 @@ MEASURES: tuple[str, ...] = (
 accelerators; ``restart_wait_gpu_us`` is the part of the waits in which they were held, see
 :meth:`.Totals.category_gpu_us`. ``wasted`` is the wasted categories' time inside ``training``,
 ``unweighted_us`` the time of attempts whose accelerators are unknown. ``queue_wait_us`` and
-``between_runs_us`` are no part of E2E. ``effective_at_reference_us`` and ``slowed_us`` are parts of
-effective training, in the hour in which their attempt ended (as-of while it runs). Jobs count in
+``between_runs_us`` are no part of E2E. ``effective_at_reference_us``, ``slowed_us`` and
+``speed_unmeasured_us`` partition the effective training of an attempt, in the hour in which it
+ended (as-of while it runs). There, too, lie ``data_wait_us``, what its loop waited for data,
+``data_wait_loop_us``, the loop time that this is a part of, and ``data_wait_attempts``, which
+counts the attempts that report it. Jobs count in
 ``jobs_hour`` once in every hour in which they live, in ``jobs_day`` in the first such hour of a
 day, in ``jobs_started`` in the first of all: how many jobs a window knew is the first bucket's
 ``jobs_hour`` (or ``jobs_day``) and the later buckets' ``jobs_started``. ``jobs_ended`` is where a

@@ -324,6 +324,16 @@ class Totals:
         return _rate(slowed_us, slowed_us + self["effective_at_reference_us"])
 
     @property
+    def data_wait_ratio(self) -> float | None:
+        """The share of loops that waited for data, weighted by accelerators; None without any."""
+        return _rate(self["data_wait_weighted_us"], self["data_wait_loop_weighted_us"])
+
+    @property
+    def data_wait_ratio_wall(self) -> float | None:
+        """The same by wall time."""
+        return _rate(self["data_wait_us"], self["data_wait_loop_us"])
+
+    @property
     def preemption_ratio(self) -> float | None:
         """Attempts that made room, over those that began; None where none began."""
         return _rate(self["preemptions"], self["attempts"])

@@ -24,7 +24,7 @@ from ett_service.core.words import (
     Phase,
 )
 
-FORMULA_VERSION = 2
+FORMULA_VERSION = 3
 """Changes when the same events would give other numbers."""
 
 

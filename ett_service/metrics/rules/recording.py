@@ -31,6 +31,10 @@ OPEN = "cluster_cohort_phase:ett_oldest_open_phase_seconds:max"
 _MERGED_ONLY = {
     "ett_phase_seconds_total": "cluster_cohort_phase",
     "ett_deducted_seconds_total": "cluster_cohort_phase_category",
+    "ett_between_runs_seconds_total": "cluster_cohort",
+    "ett_effective_speed_seconds_total": "cluster_cohort_speed",
+    "ett_data_wait_seconds_total": "cluster_cohort",
+    "ett_data_wait_loop_seconds_total": "cluster_cohort",
     "ett_attempts_started_total": "cluster_cohort_start",
     "ett_checkpoint_blocking_seconds_count": "cluster_cohort",
     "ett_checkpoint_blocking_seconds_sum": "cluster_cohort",

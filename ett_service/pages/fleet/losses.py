@@ -184,6 +184,56 @@ def _low(mtbf: Answer) -> str:
     return duration(mtbf["low"])
 
 
+_SPEEDS = (
+    ("at reference speed", "effective_at_reference"),
+    ("slowed", "slowed"),
+    ("not measured", "speed_unmeasured"),
+)
+
+
+def speeds(gathered: FleetAnswers) -> Panel:
+    """Tell how much of effective training was as fast as its jobs can be, and waits for data."""
+    now, before = gathered.now["total"], gathered.before["total"]
+    whole, earlier = _trained(now), _trained(before)
+    rows = [
+        (
+            name,
+            gpu_hours(now[f"{part}_weighted_seconds"]),
+            percent(share(now[f"{part}_weighted_seconds"], whole)),
+            percent(share(before[f"{part}_weighted_seconds"], earlier)),
+        )
+        for name, part in _SPEEDS
+    ]
+    return Panel(
+        "speeds",
+        "Speed of training",
+        before=(_data_wait(now),),
+        table=table(
+            f"effective training|#hours times accelerators|#share|#{gathered.view.earlier}", rows
+        ),
+        after=(
+            "Of the attempts that ended in the window or run at its end. ETT% counts all three.",
+        ),
+        question=gathered.question,
+        is_table_open=True,
+    )
+
+
+def _trained(total: Answer) -> float:
+    trained: float = sum(total[f"{part}_weighted_seconds"] for _, part in _SPEEDS)
+    return trained
+
+
+def _data_wait(total: Answer) -> str:
+    reporting = total["data_wait_attempts"]
+    if not reporting:
+        return "No attempt reports waits for data."
+    return (
+        f"Loops waited for data for {percent(total['data_wait_ratio'])} of their time, by "
+        f"accelerators (n={count(reporting)} attempts that report it)."
+    )
+
+
 _SPREADS = (
     ("time to start", "time_to_start"),
     ("time to recover", "time_to_recover"),
@@ -200,7 +250,10 @@ def durations(gathered: FleetAnswers) -> Panel:
         "durations",
         "Time to start and to recover",
         table=table(f"|#n|#mean|#p50|#p90|#p99|#p50 {gathered.view.earlier}", rows),
-        after=(f"By wall time. Fewer than {FEW} values are faint: they say little.",),
+        after=(
+            f"By wall time. Fewer than {FEW} values are faint: they say little.",
+            f"Between runs of jobs: {duration(now['between_runs_seconds'])}, in no E2E.",
+        ),
         question=gathered.question,
         is_table_open=True,
     )

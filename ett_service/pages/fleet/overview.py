@@ -155,6 +155,7 @@ def _columns(
             course.comparison(gathered, state_of(request).economy),
             losses.durations(gathered),
             losses.failures(gathered),
+            losses.speeds(gathered),
         ],
     )
 

@@ -93,6 +93,7 @@ def _panels(gathered: Gathered) -> list[Panel]:
         life.attempts(job, gathered.questions["attempts"], gathered.project),
         life.recoveries(job, question),
         life.runs(job, question),
+        reasons.speed_panel(job, question),
         reasons.quality(job, question),
         reasons.definitions(job, question),
     )

@@ -242,12 +242,17 @@ def runs(job: Answer, question: Question) -> Panel | None:
             percent(run["ett_ratio"]),
             duration(run["time_to_start_seconds"]),
             count(run["failures"]),
+            duration(run["idle_before_seconds"]),
         )
         for run in job["runs"]
     ]
     return Panel(
         "runs",
         "Runs",
-        table=table("run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures", rows),
+        table=table(
+            "run|state|began (UTC)|#E2E|#ETT% by wall time|#time to start|#failures|#idle before",
+            rows,
+        ),
+        after=(f"Between runs: {duration(job['between_runs_seconds'])}, in no E2E.",),
         question=replace(question, rows="runs"),
     )

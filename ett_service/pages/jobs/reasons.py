@@ -81,6 +81,47 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
     )
 
 
+def speed_panel(job: Answer, question: Question) -> Panel | None:
+    """Tell how much of effective training was as fast as the job can be, and waits for data."""
+    if job["effective_at_reference_seconds"] is None and job["data_wait"] is None:
+        return None
+    parts = {
+        "at reference speed": job["effective_at_reference_seconds"],
+        "slowed": job["slowed_seconds"],
+        "not measured": job["speed_unmeasured_seconds"],
+    }
+    whole = job["categories"].get(Category.EFFECTIVE_TRAINING, 0.0)
+    return Panel(
+        "speed",
+        "Speed of training",
+        before=(_data_wait(job),),
+        table=table(
+            "effective training|#length|#share",
+            (
+                (
+                    name,
+                    duration(seconds),
+                    percent(None if seconds is None else share(seconds, whole)),
+                )
+                for name, seconds in parts.items()
+            ),
+        ),
+        after=("By wall time. ETT% counts all three.",),
+        question=question,
+        is_table_open=True,
+    )
+
+
+def _data_wait(job: Answer) -> str:
+    if job["data_wait"] is None:
+        return "No attempt reports waits for data."
+    reporting = sum(each["data_wait"] is not None for each in job["attempts"])
+    return (
+        f"Loops waited for data for {percent(job['data_wait']['ratio'])} of their time "
+        f"(n={count(reporting)} attempts that report it)."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """What a category takes of ETT%, and what would help."""

@@ -6,6 +6,9 @@ import re
 import pytest
 
 from ett_service.cli.main import main
+from tests.builders.jobs import repeated_job, steps_taking, wire_event
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("in_environment")
 
@@ -35,6 +38,28 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     assert "whose wait" in printed
     assert re.search(r"^framework +0\.\d +\d", printed, re.MULTILINE)
     assert "1 failures, " in printed
+
+
+def test_slow_training_waits_for_data_and_time_between_runs_are_told(
+    served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = [*steps_taking([1] * 18 + [2, 2]), wire_event("job", 0, model="slow")]
+    waited = wire_event("heartbeat", 32, attributes={"data_wait_seconds": 132.0})
+    twice = [*repeated_job("fleet-twice"), wire_event("job", 0, "fleet-twice", model="slow")]
+    events = [*(event | {"job": "fleet-slow"} for event in (*slow, waited)), *twice]
+    served.ask("POST", "/v1/events", {"history": True, "events": events})
+    asked = "/v1/fleet/summary?where=model:slow&from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z"
+    wait_for(lambda: served.ask("GET", asked)["total"]["jobs"] == 2)
+
+    assert main(["fleet", "--where", "model:slow", *DAY]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^wall time .* 9\.1% +10\.0%$", shown, re.MULTILINE)
+    assert "1 of those that ended or run report waits for data, 3h 00m between runs" in shown
+    assert re.search(r"^at reference speed +2\.7 +52\.6% +20m 00s$", shown, re.MULTILINE)
+    assert re.search(r"^slowed +0\.3 +5\.3% +2m 00s$", shown, re.MULTILINE)
+    assert re.search(r"^not measured +2\.1 +42\.1% +16m 00s$", shown, re.MULTILINE)
+    assert main(["fleet", *OF_LLM]) == 0
+    assert "not measured" not in capsys.readouterr().out
 
 
 def test_no_price_is_a_dash_and_never_nothing(capsys: pytest.CaptureFixture[str]) -> None:

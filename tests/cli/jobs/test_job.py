@@ -94,7 +94,7 @@ def test_what_ranks_report_of_themselves_is_shown(
     assert "waited for data" not in printed
     assert main(["job", "ranks"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^ +0:00:06\.0 +10\.00%$", shown, re.MULTILINE)
+    assert re.search(r"^ +0:00:06\.0 +10\.00% +1$", shown, re.MULTILINE)
     assert re.search(r"^ +0 +0\.25 s +2 +0 +1 +0$", shown, re.MULTILINE)
     assert re.search(r"waits for data +1 +- +0\.3 s +0\.06 s +2 +1$", shown, re.MULTILINE)
     assert re.search(r"attempts missing hooks +1$", shown, re.MULTILINE)
@@ -136,7 +136,9 @@ def test_the_runs_of_a_job_are_shown_where_there_are_several(
     assert re.search(
         r"^ *1 +\S+ \S+ +finished +80\.00% +0:10:00\.0 .* 3:00:00\.0$", shown, re.MULTILINE
     )
+    assert "Between runs: 3:00:00.0, in no E2E." in shown
     assert "idle before" not in printed
+    assert "Between runs" not in printed
 
 
 def test_where_start_up_went_is_shown_by_stage(

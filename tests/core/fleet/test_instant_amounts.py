@@ -6,6 +6,7 @@ from ett_service.core.events import Event, JobEnded
 from ett_service.core.fleet.contribution import InstantAmounts, instant_amounts
 from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
 from ett_service.core.ledger.fold import fold
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Origin, Outcome, Phase
 from tests.core.timeline import SECOND, ended, progress, span, started
 
@@ -113,9 +114,51 @@ def test_speed_is_booked_where_its_attempt_ended() -> None:
         assert dict(amount.sums) == {
             "effective_at_reference_us": 300 * SECOND,
             "slowed_us": 50 * SECOND,
+            "speed_unmeasured_us": 0,
         }
     counted_us = {"effective_speed_seconds:at_reference": 300 * SECOND,
                   "effective_speed_seconds:slowed": 50 * SECOND}  # fmt: skip
+    _are_counted_where_it_ended(counted_us, over, running)
+
+
+def test_training_that_no_steps_measure_and_waits_for_data_are_booked_likewise() -> None:
+    attributes = {"data_wait_seconds": 30}
+    loop = (
+        started(0, gpus=8),
+        span(Phase.TRAIN_LOOP, 0, 300),
+        replace(progress(200, 10), attributes=attributes),
+    )
+    over = fold([*loop, ended(400, Outcome.COMPLETED)], {}, 10**12)
+    running = fold(loop, {}, 300 * SECOND)
+
+    for ledger, at_s in ((over, 400), (running, 300)):
+        speed, waited = (
+            amount
+            for name in ("speed_unmeasured_us", "data_wait_us")
+            for amount in instant_amounts(ledger)
+            if name in dict(amount.sums)
+        )
+        assert speed.at == waited.at == at_s * SECOND
+        assert dict(speed.weighted)["speed_unmeasured_weighted_us"] == 300 * SECOND
+        assert dict(waited.sums) == {
+            "data_wait_us": 30 * SECOND,
+            "data_wait_loop_us": 200 * SECOND,
+            "data_wait_attempts": 1,
+        }
+        assert dict(waited.weighted) == {
+            "data_wait_weighted_us": 30 * SECOND,
+            "data_wait_loop_weighted_us": 200 * SECOND,
+        }
+    counted_us = {"effective_speed_seconds:unmeasured": 300 * SECOND,
+                  "data_wait_seconds": 30 * SECOND,
+                  "data_wait_loop_seconds": 200 * SECOND}  # fmt: skip
+    _are_counted_where_it_ended(counted_us, over, running)
+
+
+def _are_counted_where_it_ended(
+    counted_us: dict[str, int], over: JobLedger, running: JobLedger
+) -> None:
+    """Check the counters of an attempt that ended at 400 s; one that runs has not moved them."""
     assert {key: job_counters(over).sums[key] for key in counted_us} == counted_us
     assert not counted_us.keys() & job_counters(running).sums.keys()
     moves = counter_steps(over, Steps(60 * SECOND))

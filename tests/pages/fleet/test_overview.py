@@ -1,6 +1,7 @@
 """The fleet's page shows the numbers of the API."""
 
 from ett_service.charts.units import duration, gpu_hours, percent
+from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.site import Document, Site
 
 
@@ -20,6 +21,22 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
     assert str(total["failures"]["total"]) in shown
     assert gpu_hours(total["gpu_seconds"]) in shown
     assert f"ETT {percent(total['ett_ratio'])}" in page.text_of("h1")
+
+
+def test_the_speed_of_training_and_time_between_runs_are_those_of_the_api(site: Site) -> None:
+    model = {"model": "speedy"}
+    slow = [*steps_taking([1] * 18 + [2, 2]), wire_event("job", 0, **model)]
+    waited = wire_event("heartbeat", 32, attributes={"data_wait_seconds": 132.0})
+    site.ingest([event | {"job": "fleet-slow"} for event in (*slow, waited)])
+    site.ingest([*repeated_job("fleet-twice"), wire_event("job", 0, "fleet-twice", **model)])
+    page = Document.of(
+        site.reader().get("/?where=model:speedy&from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z")
+    )
+    shown = page.text_of("section", id="speeds")
+    # Of the 38 minutes in loops, 16 are those of runs that report no steps.
+    assert "at reference speed 2.7 52.6% - slowed 0.3 5.3% - not measured 2.1 42.1% -" in shown
+    assert "for 10.0% of their time, by accelerators (n=1 attempts" in shown
+    assert "Between runs of jobs: 3h 00m, in no E2E." in page.text_of("section", id="durations")
 
 
 def test_a_panel_says_where_its_numbers_come_from(site: Site) -> None:

@@ -1,8 +1,10 @@
 """A job's page shows its life and the numbers of the API."""
 
 import json
+import re
 
 from ett_service.charts.units import duration, percent
+from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.site import Document, Site
 
 
@@ -50,6 +52,26 @@ def test_a_running_job_is_so_far_and_follows_what_comes(site: Site) -> None:
     assert page.all("meta", **{"http-equiv": "refresh"})
     (still,) = Document.of(site.reader().get("/jobs/live-failed")).all("main")
     assert "data-live" not in still.attributes
+
+
+def test_its_speed_and_its_waits_for_data_are_those_of_the_api(site: Site) -> None:
+    waited = wire_event("heartbeat", 32, "slow", attributes={"data_wait_seconds": 132.0})
+    site.ingest([event | {"job": "slow"} for event in (*steps_taking([1] * 18 + [2, 2]), waited)])
+    page = Document.of(site.reader().get("/jobs/slow"))
+    shown = page.text_of("section", id="speed")
+    assert "at reference speed 20m 00s 90.9% slowed 2m 00s 9.1% not measured 0.0s 0.0%" in shown
+    assert "for 10.0% of their time (n=1 attempts that report it)" in shown
+    unmeasured = Document.of(site.reader().get("/jobs/live-failed"))
+    assert not unmeasured.all("section", id="speed")
+
+
+def test_time_between_its_runs_stands_beside_them(site: Site) -> None:
+    site.ingest(repeated_job("repeated"))
+    page = Document.of(site.reader().get("/jobs/repeated"))
+    shown = page.text_of("section", id="runs")
+    first, second = re.findall(r"finished 2026-03-01 (.*?)(?= 1 finished| Between)", shown)
+    assert (first.split()[-1], " ".join(second.split()[-2:])) == ("0.0s", "3h 00m")
+    assert "Between runs: 3h 00m, in no E2E." in shown
 
 
 def test_its_trace_and_its_events_can_be_taken_away(site: Site) -> None:
