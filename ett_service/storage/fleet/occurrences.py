@@ -14,6 +14,7 @@ from sqlalchemy import (
     and_,
     exists,
     func,
+    literal,
     select,
 )
 
@@ -72,19 +73,20 @@ def hourly_ett(
 
     A job's come together; one of several cohorts has several an hour.
     """
-    weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
-    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
-    columns = (contribution.c.hour_us, effective, sum(weighted, start=0))
-    statement = in_wanted_cohorts(
-        [contribution.c.project_id, contribution.c.job, *columns], cohort_filter, window
+    weighted: ColumnElement[Any] = sum(
+        (contribution.c[name] for name in WEIGHTED.categories.values()), literal(0)
     )
-    return map(tuple, in_batches(conn.execute(statement)))  # type: ignore[return-value]
+    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
+    of = contribution.c
+    columns = [of.project_id, of.job, of.hour_us, effective, weighted]
+    statement = in_wanted_cohorts(columns, cohort_filter, window)
+    return map(tuple, in_batches(conn.execute(statement)))
 
 
 def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
     statement = _begun(job_ledger, cohort_filter, window, job_ledger.c.time_to_start_us)
     began = conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None)))
-    return in_batches(began)  # type: ignore[return-value]
+    return in_batches(began)
 
 
 def _recoveries(
@@ -93,7 +95,7 @@ def _recoveries(
     statement = _begun(recovery, cohort_filter, window, recovery.c.us).where(
         recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
     )
-    return in_batches(conn.execute(statement))  # type: ignore[return-value]
+    return in_batches(conn.execute(statement))
 
 
 def _compiles(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
