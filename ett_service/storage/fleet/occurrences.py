@@ -71,7 +71,7 @@ def hourly_ett(
 ) -> Iterator[TimeOfAnHour]:
     """Read what each job spent in the wanted cohorts, by hour, in a window of full hours.
 
-    A job's come together; one of several cohorts has several an hour.
+    They come in no order; a job of several cohorts has several an hour.
     """
     weighted: ColumnElement[Any] = sum(
         (contribution.c[name] for name in WEIGHTED.categories.values()), literal(0)
