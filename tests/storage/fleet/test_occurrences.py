@@ -16,7 +16,7 @@ def _occurrences(
     store: Store, kind: Kind, window: tuple[int, int], cohorts: CohortFilter = EVERYTHING
 ) -> list[Occurrence]:
     with store.reading() as conn:
-        return list(map(tuple, occurrences(conn, cohorts, kind, window)))
+        return list(occurrences(conn, cohorts, kind, window))
 
 
 def _saving(start: int, minutes: int) -> SpanOver:
