@@ -54,9 +54,9 @@ _PLACEHOLDER = "has an example's word in the place of a secret; draw one: openss
 
 OTHER_VARIABLES = frozenset(
     {
-        "ETT_ALLOCATED_AT", "ETT_API_KEY", "ETT_ATTEMPT", "ETT_AUTO", "ETT_CONFIG",
-        "ETT_CORPUS", "ETT_CYCLE", "ETT_DISABLED", "ETT_GPUS", "ETT_JOB", "ETT_LAUNCH",
-        "ETT_LAUNCHED_AS", "ETT_LAUNCHER", "ETT_RANK", "ETT_RENDEZVOUS", "ETT_SPOOL",
+        "ETT_AGENT_STAGES", "ETT_ALLOCATED_AT", "ETT_API_KEY", "ETT_ATTEMPT", "ETT_AUTO",
+        "ETT_CONFIG", "ETT_CORPUS", "ETT_CYCLE", "ETT_DISABLED", "ETT_GPUS", "ETT_JOB",
+        "ETT_LAUNCH", "ETT_LAUNCHED_AS", "ETT_LAUNCHER", "ETT_RANK", "ETT_SPOOL",
         "ETT_SUBMITTED_AT", "ETT_TEST_DATABASE_URL", "ETT_URL",
     }
 )  # fmt: skip

@@ -56,6 +56,7 @@ TESTED_IN = {
     "client/sending/courier.py": "client/sending/test_delivery.py",
     "client/current.py": "client/test_session.py",
     "client/exits.py": "client/test_session.py",
+    "client/starting/slurm.py": "client/launching/test_command.py",
     "client/guard.py": "client/reporting/test_phase.py",
     "client/frameworks/checkpoint_io.py": "client/frameworks/test_lightning.py",
     "client/frameworks/fabric.py": "client/frameworks/test_lightning.py",

@@ -44,9 +44,27 @@ def demo() -> Iterator[dict[str, Any]]:
         process.communicate()
 
 
+# The end of the panel at which least is cut through beside it: at best no row, chart or sentence.
+_END = """([least, most]) => {
+  const at = (each) => each.getBoundingClientRect();
+  const parts = [...document.querySelectorAll("tr, figure, h2, p, summary, .facts, li")].map(at);
+  const cut = (y) => parts.filter(({ top, bottom }) => top < y && y < bottom).length;
+  const panels = [...document.querySelectorAll(".panel")].map(at);
+  const ends = panels.map(({ bottom }) => Math.ceil(bottom) + 12);
+  const inside = ends.filter((y) => least <= y && y <= most);
+  return inside.sort((a, b) => cut(a) - cut(b) || b - a)[0] ?? most;
+}"""
+
+
 def take(page: Page, name: str) -> None:
-    """Take what a reader sees at first."""
-    page.screenshot(path=PICTURES / f"page-{name}.png")
+    """Take what a reader sees at first, down to the end of a panel."""
+    width, height = _SIZE["width"], _SIZE["height"]
+    end = page.evaluate(_END, [0.7 * height, 1.6 * height])
+    page.screenshot(
+        path=PICTURES / f"page-{name}.png",
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": width, "height": end},
+    )
 
 
 def main() -> None:

@@ -240,7 +240,7 @@ def _serve(
         record_settings(state.store, settings, state.now_us())
         if alone:
             address = _log_address(listener)
-            hand_out_first_key(state.store, state.now_us(), first_key)
+            hand_out_first_key(state.store, state.now_us(), first_key, address)
             if pages and is_loopback(listener.getsockname()[0]):
                 _log_sign_in(state, address)
         settle()

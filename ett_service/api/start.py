@@ -2,10 +2,13 @@
 
 import json
 import logging
+import shlex
 import socket
 import sys
 from collections.abc import Mapping
+from importlib.metadata import distribution
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection
 
@@ -41,10 +44,40 @@ AUDITED = frozenset(
 """Settings that change numbers, who is notified, and what is kept."""
 
 
-def hand_out_first_key(store: Store, now_us: int, file: Path | None) -> None:
+def first_lines(address: str, key: str) -> str:
+    """Return the three lines that record a training script in a shell of this machine."""
+    return "\n".join(
+        (
+            install_command(distribution("ett-service").read_text("direct_url.json")),
+            f"export ETT_URL={address} ETT_API_KEY={key}",
+            "ett run -- python train.py",
+        )
+    )
+
+
+def install_command(origin: str | None) -> str:
+    """Return what installs the package from where this server's came.
+
+    *origin* is the content of its ``direct_url.json``; None of what came from an index by its name.
+    """
+    if origin is None:
+        return "pip install ett-service"
+    told = json.loads(origin)
+    url, version = told["url"], told.get("vcs_info")
+    if version is not None:
+        source = f"{version['vcs']}+{url}@{version['commit_id']}"
+    elif url.startswith("file://"):
+        source = unquote(urlsplit(url).path)
+    else:
+        source = url
+    editable = "-e " if told.get("dir_info", {}).get("editable") else ""
+    return f"pip install {editable}{shlex.quote(source)}"
+
+
+def hand_out_first_key(store: Store, now_us: int, file: Path | None, address: str) -> None:
     """Make a key of every scope, if this embedded database has no key yet.
 
-    It is written to the *file*, or else printed.
+    It is written to the *file*, or else printed, with the lines that record a job at *address*.
     """
     if store.dialect != "sqlite":
         return
@@ -58,7 +91,10 @@ def hand_out_first_key(store: Store, now_us: int, file: Path | None) -> None:
         log.info("%s has the first key. It has every scope: take it, and delete the file.", file)
         return
     log.info("Standard output shows the first key, only this once. It has every scope.")
-    sys.stdout.write(key + "\n")
+    lines = first_lines(address, key)
+    sys.stdout.write(
+        f"{key}\n\nThese lines record python train.py in another shell:\n\n{lines}\n\n"
+    )
     sys.stdout.flush()
 
 

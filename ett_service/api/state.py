@@ -66,6 +66,8 @@ class AppState:
     notifications: Notifications = field(default_factory=Notifications)
     sla: Sla = field(default_factory=Sla)  #: the limits of a regression's clocks
     sessions: Sessions = field(default_factory=Sessions)  #: of browsers
+    first_keys: dict[str, str] = field(default_factory=dict)
+    """Keys of trainers, by project, that are shown until the first event: no disk has them."""
     grafana_url: str = ""  #: where the dashboards are
     usage: UsageCounts = field(default_factory=UsageCounts)  #: of keys, not yet written
     stopping: Event = field(default_factory=Event)  #: set when the server ends

@@ -1,6 +1,6 @@
 """Stacked bars: what the time of one or several groups went on, category by category."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ett_service.charts.palette import COLOURS, ink_on, paint, patterns
@@ -34,12 +34,18 @@ class Bar:
 
 
 def stacked_bars(
-    ident: str, title: str, bars: Sequence[Bar], *, full: float | None = None
+    ident: str,
+    title: str,
+    bars: Sequence[Bar],
+    *,
+    full: float | None = None,
+    part_href: Callable[[Category], str] | None = None,
 ) -> Markup:
     """Draw a bar for each of *bars*, and below them which colour is what.
 
     Each bar fills the width, which shows shares; with *full* one of that total does, and the
-    others are as long as their totals are, which shows amounts.
+    others are as long as their totals are, which shows amounts. Names of the legend lead where
+    *part_href* says.
     """
     spent = [
         category for category in Category if any(bar.parts.get(category, 0.0) > 0 for bar in bars)
@@ -52,7 +58,7 @@ def stacked_bars(
         for index, bar in enumerate(bars)
     ]
     whole = {category: sum(bar.parts.get(category, 0.0) for bar in bars) for category in spent}
-    legend, depth = _legend(ident, whole, len(bars) * _ROW + _GAP)
+    legend, depth = _legend(ident, whole, len(bars) * _ROW + _GAP, part_href)
     return chart(
         ident, (_WIDTH, depth), title, _description(bars), patterns(ident, spent), *drawn, legend
     )
@@ -116,7 +122,12 @@ def _segment(
     return Markup(area + label(middle, top + _BAR / 2 + 4, share, text_anchor="middle", **ink))
 
 
-def _legend(ident: str, whole: Mapping[Category, float], top: float) -> tuple[Markup, float]:
+def _legend(
+    ident: str,
+    whole: Mapping[Category, float],
+    top: float,
+    part_href: Callable[[Category], str] | None,
+) -> tuple[Markup, float]:
     total = sum(whole.values())
     left = 0.0
     drawn = []
@@ -135,7 +146,8 @@ def _legend(ident: str, whole: Mapping[Category, float], top: float) -> tuple[Ma
                 **paint(ident, category),
             )
         )
-        drawn.append(label(left + _SWATCH + 6, top + _SWATCH, text))
+        name = label(left + _SWATCH + 6, top + _SWATCH, text)
+        drawn.append(linked(part_href(category) if part_href else "", name))
         left += width
     return element("g", *drawn), top + _LEGEND_ROW
 

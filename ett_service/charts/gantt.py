@@ -9,6 +9,7 @@ from ett_service.charts.svg import (
     Markup,
     Scale,
     chart,
+    clock_ticks,
     element,
     label,
     line,
@@ -16,7 +17,6 @@ from ett_service.charts.svg import (
     linked,
     number,
     shortened,
-    time_ticks,
     width_of,
     words,
 )
@@ -55,9 +55,17 @@ class Row:
 
 
 def gantt(
-    ident: str, title: str, rows: Sequence[Row], end_s: float, shown: Callable[[float], str]
+    ident: str,
+    title: str,
+    rows: Sequence[Row],
+    end_s: float,
+    shown: Callable[[float], str],
+    since_midnight_s: float = 0.0,
 ) -> Markup:
-    """Draw *rows* from 0 to *end_s* seconds; *shown* names a place on the axis."""
+    """Draw *rows* from 0 to *end_s* seconds; *shown* names a place on the axis.
+
+    *since_midnight_s* is the time of day at 0: ticks stand at round times.
+    """
     left = _column(rows)
     across = linear((0.0, max(end_s, 1.0)), (left, _RIGHT))
     bottom = _TOP + len(rows) * _ROW
@@ -71,7 +79,7 @@ def gantt(
         " ".join(_sentence(row) for row in rows) or "There is no attempt.",
         patterns(ident, inside),
         _tail_pattern(ident),
-        _grid(end_s, across, bottom, shown),
+        _grid(clock_ticks(end_s, since_midnight_s), across, bottom, shown),
         *(_row(ident, row, (left, _TOP + place * _ROW), across) for place, row in enumerate(rows)),
         legend,
     )
@@ -83,15 +91,16 @@ def _column(rows: Sequence[Row]) -> float:
     return min(max(widest + 16, _NARROW), _WIDE)
 
 
-def _grid(end_s: float, across: Scale, bottom: float, shown: Callable[[float], str]) -> Markup:
+def _grid(
+    marks: Sequence[float], across: Scale, bottom: float, shown: Callable[[float], str]
+) -> Markup:
     drawn = []
-    marks = [mark for mark in time_ticks(0.0, max(end_s, 1.0), 8) if mark <= end_s]
     free_from = 0.0
     for mark in marks:
         x = across(mark)
         drawn.append(line((x, _TOP), (x, bottom + 4), stroke_opacity=FAINT))
         text = shown(mark)
-        if x - width_of(text) / 2 >= free_from:
+        if free_from <= x - width_of(text) / 2 and x + width_of(text) / 2 <= _WIDTH:
             drawn.append(label(x, bottom + 18, text, text_anchor="middle"))
             free_from = x + width_of(text) / 2 + 8
     return element("g", *drawn)
@@ -175,11 +184,13 @@ def _tail_pattern(ident: str) -> Markup:
 
 
 def _ending(row: Row, middle: float, across: Scale) -> Markup:
-    """Name the ending behind the row, or before it where there is no room behind."""
-    behind = across(row.stretches[-1].end_s) + 6
-    fits = behind + width_of(row.ending) <= _WIDTH
+    """Name the ending behind the row, or before it, or else over its end: never over its name."""
+    begin, end = across(row.stretches[0].start_s), across(row.stretches[-1].end_s)
+    width = width_of(row.ending) + 6
+    fits = end + width <= _WIDTH
+    before = begin if begin - width >= across(0.0) else end
     text = label(
-        behind if fits else across(row.stretches[0].start_s) - 6,
+        end + 6 if fits else before - 6,
         middle,
         row.ending,
         text_anchor=None if fits else "end",

@@ -9,13 +9,13 @@ from ett_service.charts.svg import (
     Markup,
     Scale,
     chart,
+    clock_ticks,
     element,
     grid,
     label,
     line,
     linear,
     linked,
-    time_ticks,
     width_of,
     words,
 )
@@ -51,10 +51,12 @@ def scatter(
     span_s: tuple[float, float],
     levels: tuple[float | None, float | None],
     shown: Callable[[float], str],
+    since_midnight_s: float = 0.0,
 ) -> Markup:
     """Draw *dots* from 0 to the end of *span_s*, whose first is the instant between the *levels*.
 
-    The axis of durations is logarithmic: a factor is the same distance everywhere.
+    The axis of durations is logarithmic: a factor is the same distance everywhere. Ticks stand at
+    round times, *since_midnight_s* is the time of day at 0.
     """
     onset_s, end_s = span_s
     across = linear((0.0, max(end_s, 1.0)), (_LEFT, _RIGHT))
@@ -73,7 +75,7 @@ def scatter(
         title,
         _description(dots, levels),
         grid(marks, up, (_LEFT, _RIGHT), duration),
-        _axis(end_s, across, shown),
+        _axis(clock_ticks(end_s, since_midnight_s, 9), across, shown),
         *(_dot(dot, across, up) for dot in dots),
         *_levels(levels, (0.0, onset_s, end_s), across, up),
         _onset(onset_s, across),
@@ -87,11 +89,11 @@ def _marks(low: float, high: float) -> list[float]:
     return [mark for mark in _ROUND_S if first <= mark <= last]
 
 
-def _axis(end_s: float, across: Scale, shown: Callable[[float], str]) -> Markup:
+def _axis(marks: Sequence[float], across: Scale, shown: Callable[[float], str]) -> Markup:
     drawn, free_from = [], 0.0
-    for mark in time_ticks(0.0, max(end_s, 1.0), 9):
+    for mark in marks:
         text = shown(mark)
-        if mark <= end_s and across(mark) - width_of(text) / 2 >= free_from:
+        if across(mark) - width_of(text) / 2 >= free_from:
             drawn.append(label(across(mark), _BOTTOM + 22, text, text_anchor="middle"))
             free_from = across(mark) + width_of(text) / 2 + 8
     return element("g", *drawn)
@@ -106,7 +108,7 @@ def _dot(dot: Dot, across: Scale, up: Callable[[float], float]) -> Markup:
     else:
         diamond = f"M{x:.1f} {y - 4.4:.1f}l4.4 4.4l-4.4 4.4l-4.4 -4.4z"
         drawn = element("path", tooltip, d=diamond, **shape, **flat(WORSE))
-    return linked(dot.href, drawn)
+    return linked(dot.href, drawn, is_stop=False)
 
 
 def _levels(

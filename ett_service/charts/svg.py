@@ -74,11 +74,14 @@ def grid(
     return element("g", *drawn)
 
 
-def linked(href: str, *children: Markup) -> Markup:
-    """Draw *children* as a link to what made them; without an address just draw them."""
+def linked(href: str, *children: Markup, is_stop: bool = True) -> Markup:
+    """Draw *children* as a link to what made them; without an address just draw them.
+
+    One of very many links is no stop of the tab key: the chart's table has them, too.
+    """
     if not href:
         return Markup("".join(children))
-    return element("a", *children, href=href)
+    return element("a", *children, href=href, tabindex=None if is_stop else "-1")
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:
@@ -168,6 +171,10 @@ def logarithmic(values: tuple[float, float], places: tuple[float, float]) -> Sca
     return lambda value: inner(math.log(value))
 
 
+_DAY_S = 86_400.0
+_DAYS = (1, 2, 5, 7, 14, 28, 56)
+
+
 def ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Return at most *most* round values from at or below *low* to at or above *high*."""
     if high <= low:
@@ -191,3 +198,20 @@ def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
         if high - low >= 1 and last - first < most:
             return [place * step for place in range(first, last + 1)]
     return ticks(low, high, most)
+
+
+def clock_ticks(end_s: float, since_midnight_s: float = 0.0, most: int = 8) -> list[float]:
+    """Return places from 0 to *end_s* at round times of day, or at midnights.
+
+    *since_midnight_s* is the time of day at place 0.
+    """
+    last = since_midnight_s + max(end_s, 1.0)
+    days = -(-max(end_s, 1.0) // (most * _DAY_S))
+    is_long = end_s > most * _DAY_S / 4
+    step = next((each for each in _DAYS if each >= days), days) * _DAY_S
+    marks = (
+        [place * step for place in range(int(last // step) + 1)]
+        if is_long
+        else time_ticks(since_midnight_s, last, most)
+    )
+    return [mark - since_midnight_s for mark in marks if since_midnight_s <= mark <= last]

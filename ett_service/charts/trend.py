@@ -24,10 +24,10 @@ from ett_service.charts.units import percent
 from ett_service.core.words import Category
 
 _WIDTH, _HEIGHT = 760.0, 240.0
-_TOP, _BOTTOM = 26.0, 200.0
+_TOP, _BOTTOM = 32.0, 200.0
 _LEFT, _RIGHT = 60.0, 656.0
 _LINE = 15.0
-_NAMES = (_TOP - 8, _TOP - 18)  #: where the names of events stand
+_NAMES = (_TOP - 6, _TOP - 19)  #: where the names of events stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Event:
     place: float
     name: str
     href: str = ""
+    tooltip: str = ""
 
 
 def trend(
@@ -82,6 +83,7 @@ def trend(
         *_events(events, across),
         *_names(points, across),
         *_curve(points, across, up, shown),
+        *_in_part(points, across, up),
         *_labels(points, target, across, up, shown),
     )
 
@@ -129,7 +131,7 @@ def _curve(
                 )
             )
         drawn += [
-            linked(points[index].href, _dot(place, 3, points[index], shown))
+            linked(points[index].href, _dot(place, 3, points[index], shown), is_stop=False)
             for (index, _), place in zip(stretch, places, strict=True)
         ]
         last = None if points[stretch[-1][0]].part else places[-1]
@@ -166,6 +168,14 @@ def _dot(
             pointer_events="all",
         )
     return element("circle", tooltip, cx=place[0], cy=place[1], r=radius, **flat(BETTER))
+
+
+def _in_part(points: Sequence[Point], across: Scale, up: Scale) -> list[Markup]:
+    """Say beside the first value that it is of a part of its step, lest it be read as a fall."""
+    if not points or points[0].value is None or not points[0].part or len(points) == 1:
+        return []
+    place = (across(0) + 9, up(points[0].value) + 4)
+    return [label(*place, points[0].part, class_="ett-over")]
 
 
 def _labels(
@@ -205,7 +215,7 @@ def _events(events: Sequence[Event], across: Scale) -> list[Markup]:
         ends[row] = start + width + 3
         anchored = {"text_anchor": "end"} if is_beyond else {}
         place = start + width if is_beyond else start
-        name = label(place, _NAMES[row], event.name, font_size=10, **anchored)
+        name = label(place, _NAMES[row], event.name, **anchored)
         drawn.append(_event(event, x, name))
     return drawn
 
@@ -214,7 +224,7 @@ def _event(event: Event, x: float, name: Markup) -> Markup:
     colour = COLOURS[Category.RESTART_WAIT]
     drawn = element(
         "g",
-        element("title", words(event.name)),
+        element("title", words(event.tooltip or event.name)),
         line((x, _TOP - 6), (x, _BOTTOM), stroke=colour, stroke_dasharray="2 3"),
         name,
     )

@@ -109,6 +109,15 @@ def subject(finding: Answer) -> str:
     return " ".join(filter(None, (finding["metric"], finding["cause"])))
 
 
+def subject_in_words(finding: Answer) -> str:
+    """Name what is watched as people say it: ``checkpoint blocking``, ``ETT%``, ``pt2_compile``."""
+    name, metric = subject(finding), finding["metric"]
+    if not name.startswith(metric):
+        return name  # a phase or stage, which is called as it was reported
+    said = "ETT%" if metric == "ett_ratio" else metric.removesuffix("_seconds").replace("_", " ")
+    return said + name.removeprefix(metric)
+
+
 def cohort(values: Mapping[str, str]) -> str:
     """Name a cohort: ``cluster:eu-1 model:llm-70b``."""
     return " ".join(f"{name}:{value or '(unknown)'}" for name, value in values.items()) or ALL
@@ -132,12 +141,12 @@ def factor(ratio: float | None) -> str:
     return NONE if ratio is None else f"x {ratio:.2f}"
 
 
-def level_change(finding: Answer) -> str:
+def level_change(finding: Answer, arrow: str = "->") -> str:
     """Show before and after: ``8m 06s -> 13m 24s``."""
     before, after = (
         value(finding["unit"], finding[side]["median"]) for side in ("before", "after")
     )
-    return f"{before} -> {after}"
+    return f"{before} {arrow} {after}"
 
 
 def cost(impact: Answer) -> str:

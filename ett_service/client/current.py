@@ -1,5 +1,6 @@
 """The one recorder of this process, if there is one."""
 
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from ett_service.client.recorder import Cost, Recorder, Steps
@@ -31,6 +32,14 @@ class Current:
     def forked(self, revive: "Callable[[], None]") -> None:
         """Record nothing in this child until it asks for it itself."""
         self._set(None, Steps(due_ns=0), revive)
+
+    def trains_here(self) -> bool:
+        """Whether this thread is the one that trains: what any other does holds nothing up.
+
+        It is the one that opened the loop or reported its first step; until then, the one that
+        began the recording or called ``init``.
+        """
+        return get_ident() == self.cost.thread
 
     def found(self) -> Recorder | None:
         """Return the recorder; a forked child gets its own when it first asks."""

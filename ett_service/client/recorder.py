@@ -16,6 +16,8 @@ from ett_service.client.sending.spool import Spool
 STEP_EVERY_NS = 10_000_000_000
 """Steps are counted in memory and written this often."""
 
+_EDGES = frozenset({"phase_started", "phase_ended", "span"})
+
 HEARTBEAT_EVERY_NS = 30_000_000_000
 
 Step = tuple[int, int | None, int | None, int | None, float | None]
@@ -115,6 +117,11 @@ class LoopState:
         self.first_compile_at: int | None = None  #: end of the first compile in the loop
         self.last_compile_at: int | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a loop was opened or a step reported: then it is known which thread trains."""
+        return self.stepped or self.entered_at is not None or self.left_at is not None
+
     def compiled(self, ended_at: int) -> None:
         """Remember a compile that ended."""
         self.last_compile_at = ended_at
@@ -134,10 +141,10 @@ class Cost:
 
     def __init__(self) -> None:
         self.ns = 0
-        self.thread = 0  #: of the trainer; 0 while nobody trains here
+        self.thread = 0  #: the one that trains; 0 while nobody trains here
 
     def count_here(self) -> None:
-        """Count what this thread does from now on."""
+        """Take this thread for the one that trains, and count what it does from now on."""
         self.thread = get_ident()
 
     @property
@@ -231,7 +238,9 @@ class Recorder:
         begun = self.cost.begin()
         try:
             self.write_steps()
-            self.spool.write(self.lines.line(fitted(members), mono))
+            is_edge = members["type"] in _EDGES
+            keep = self.spool.write if is_edge else self.spool.write_fact
+            keep(self.lines.line(fitted(members), mono))
         finally:
             self.cost.end(begun)
 

@@ -20,9 +20,10 @@ from ett_service.client.sending.delivery import (
     Target,
     Verdict,
 )
-from ett_service.client.sending.notices import Closing, notice
+from ett_service.client.sending.notices import Closing, goes_on, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.sending.seals import bare
+from ett_service.client.sending.sweeping import KEPT_SECONDS, sweep
 from ett_service.client.starting.begun import begins_first
 
 TICK_SECONDS = 1.0
@@ -30,6 +31,7 @@ _ADOPT_SECONDS = 30.0
 _FAILURES_NOTICED = 2  #: in a row; a server that restarts is no news
 _HOLD_SECONDS = 10.0
 _END_SECONDS = 0.5
+_SWEEP_SECONDS = 3600.0
 _REMEDIES = {
     Fate.FORBIDDEN: "; set ETT_API_KEY to a key with the scope `write`: ett keys create",
     Fate.ASTRAY: "; check ETT_URL",
@@ -59,13 +61,17 @@ class Sender:
         self._held_until = 0.0
         self._stopping = False
         self._adopt_at = 0.0
+        self._sweep_at = 0.0
+        self._given_up: Counter[str] = Counter()  #: by reason, to be told with the next batch
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
+        self.carried_over = Tally()  #: of what dead processes left
         self._reported: Counter[str] = Counter()  #: of what the spool has dropped
         self._is_waiting = False  #: what is left is not sent at once
         self._taken: list[bytes] = []  #: out of its memory, and under way
         self._trouble = ""
         self._is_noticed = False
+        self._has_begun = False  #: the server has something of this process
         self._thread = threading.Thread(target=self._run, name="ett-sender", daemon=True)
 
     def start(self) -> None:
@@ -161,6 +167,7 @@ class Sender:
             for chore in self._chores:
                 self._chore(partial(chore, self._recorder))
             self._chore(self._send)
+            self._chore(self._sweep)
             self._is_waiting = self._target is None or self._pace.not_before > time.monotonic()
             if last:
                 self._chore(self._tend)
@@ -187,6 +194,7 @@ class Sender:
             if verdict is None:
                 break
             self._heed(verdict, self._unsent_bytes())
+            self._note_begin(verdict)
             pause = self._pace.not_before - time.monotonic()
             if 0.0 < pause <= PAUSE_SECONDS:
                 time.sleep(pause)
@@ -224,8 +232,9 @@ class Sender:
     def _take_drops(self) -> dict[str, int]:
         """Take what was dropped since the last time, by reason."""
         dropped = Counter(self._recorder.spool.dropped)
-        taken = dict(dropped - self._reported)
+        taken = dict(dropped - self._reported + self._given_up)
         self._reported = dropped
+        self._given_up.clear()
         errors = sum(guard.errors.values())
         guard.errors.clear()
         return taken | ({"client_error": errors} if errors else {})
@@ -241,6 +250,18 @@ class Sender:
                 f"{verdict.refused[0][1]}; they are kept in {self._recorder.spool.directory}"
             )
 
+    def _note_begin(self, verdict: Verdict) -> None:
+        """Say once a launch and machine that it goes on with a job that was finished."""
+        identity, directory = self._recorder.identity, self._recorder.spool.directory.parent
+        if verdict.fate is not Fate.SETTLED or self._has_begun or not identity.leads:
+            return
+        self._has_begun = True
+        # Whoever comes later, as its launcher, finds finished what a short trainer has begun.
+        if begins_first(directory, f"launch-{identity.launch}-{identity.attempt}") and (
+            identity.job in verdict.finished
+        ):
+            notice(goes_on(identity.job, verdict.finished[identity.job]))
+
     def _notify(self, verdict: Verdict) -> None:
         """Say once a launch and machine that events do not arrive."""
         identity, directory = self._recorder.identity, self._recorder.spool.directory.parent
@@ -253,6 +274,19 @@ class Sender:
             where = f"in {directory}" if has_disk else "in memory"
             remedy = _REMEDIES.get(verdict.fate, " and sent when it answers; is ETT_URL right?")
             notice(f"{verdict.reason}; training goes on, events are kept {where}{remedy}")
+
+    def _sweep(self) -> None:
+        """Give up what has waited for too long, here and of dead processes; look once an hour."""
+        if self._target is None or time.monotonic() < self._sweep_at:
+            return
+        self._sweep_at = time.monotonic() + _SWEEP_SECONDS
+        spool, now_s = self._recorder.spool, time.time()
+        given_up = sweep(spool.directory.parents[1], now_s)
+        with suppress(OSError):
+            given_up["spool_old"] += self._backlog.expire(now_s - KEPT_SECONDS)
+        for reason, count in (+given_up).items():
+            self._given_up[reason] += count
+            guard.warn_once(f"{count} events that nobody has sent were given up", about=reason)
 
     def _adopt_one(self, target: Target) -> None:
         """Send of the spool of a dead process of the same job; without any, look again later.
@@ -280,6 +314,8 @@ class Sender:
         until = time.monotonic() + TICK_SECONDS
         while time.monotonic() < until and not self._wake.is_set():
             verdict = courier.carry_one()
+            tally, courier.tally = courier.tally, Tally()
+            self.carried_over += tally
             if verdict is None:
                 return True
             self._heed(verdict, 0)
@@ -290,7 +326,11 @@ class Sender:
 
     def _tend(self) -> None:
         """Mind the spool; what the server does not take at once is to survive the machine."""
-        self._recorder.spool.tend(self._unsent_bytes())
+        spool, excess = self._recorder.spool, self._unsent_bytes() - self._recorder.spool.limit
+        if excess > 0:
+            with suppress(OSError):
+                spool.give_up(self._backlog.thin(excess), "spool_full")
+        spool.tend(self._unsent_bytes())
         if self._is_waiting:
             with suppress(OSError):
                 self._recorder.spool.sync()

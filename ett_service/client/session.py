@@ -190,6 +190,8 @@ def init(
     if _is_forked_from_the_same(job, url, key):
         current.found()
     if current.recorder is not None and not current.recorder.over:
+        if not current.recorder.loop.has_begun:
+            current.cost.count_here()
         say_facts(current.recorder, gpus, facts)
         return
     setup = _setup(env, job, url or env.get("ETT_URL"), key or env.get("ETT_API_KEY"))

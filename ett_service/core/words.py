@@ -42,7 +42,9 @@ ACTIVITIES = (Phase.PT2_COMPILE, Phase.CHECKPOINT_BLOCKING, Phase.EVALUATION, Ph
 
 KNOWN_STAGES: dict[Phase, tuple[str, ...]] = {
     Phase.LAUNCHER_INIT: (
+        "stop_workers",
         "rendezvous",
+        "start_workers",
         "interpreter",
         "imports",
         "device_init",

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
+
 WireEvent = dict[str, Any]
 """An event as ``POST /v1/events`` takes it."""
 
@@ -102,6 +104,11 @@ Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[ImportedRun], R
 Nothing is read before the first run is asked for, and no more is held than the runs of one file.
 What files hold raises nothing; a path that cannot be read is named in the report.
 """
+
+
+def names_cluster(event: WireEvent) -> bool:
+    """Whether an event says of which cluster its launch is, and the events that follow it."""
+    return CLUSTER_OF_LAUNCH in event.get("attributes", ())
 
 
 def identified(source: str, facts: Iterable[Fact]) -> tuple[Fact, ...]:

@@ -230,13 +230,14 @@ _RAISED = re.compile(r"^(?:\s*\d+:)?\s*(?:\[rank\d+\]:)?\s*[A-Za-z_.]*(?:Error|E
 def ending(log: Log, *, launcher_saw_it: bool) -> dict[str, Any] | None:
     """Return the members of ``attempt_ended``; None where the log just stops.
 
-    A run that stopped as it wanted is completed, whatever became of it in its shutdown.
+    A run that reached its target is completed, whatever became of it in its shutdown. One that
+    gave up is a failure, and none of the infrastructure.
     """
     status = _status(log)
     if status == "success":
         return {"outcome": "completed"}
     if status in _GAVE_UP:
-        return {"outcome": "completed", "reason": "missed its quality target"}
+        return {"outcome": "failed", "origin": "user", "reason": "missed its quality target"}
     if status is not None:
         return {"outcome": "failed", "reason": clean(f"run_stop with status {status}")}
     evidence = _launcher_word(log.errors)

@@ -1,16 +1,19 @@
 """Which format a file is of, by what its first part holds."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from ett_service.importers.files import Unreadable, pieces_of
 
-_MOST_FILES: Final = 20
+_MOST_FILES: Final = 10_000
 _MOST_LINES: Final = 20_000
 _MOST_BYTES: Final = 1 << 21
+_EARLY: Final = 1 << 16
+
+UNKNOWN: Final = ""
 
 MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
     ("wandb", re.compile(rb"\A:W&B")),
@@ -59,30 +62,57 @@ MARKS: Final[tuple[tuple[str, re.Pattern[bytes]], ...]] = (
 
 
 def by_format(paths: Sequence[Path], spare: str | None = None) -> dict[str, list[Path]]:
-    """Return paths by the format of each; one of none is *spare*, else as the first that is any.
+    """Return paths by the format of each; a folder of several is taken apart, down to its files.
 
-    Empty where none is of any.
+    A path of none is *spare*, else as the first that is of any. What lies in a folder beside files
+    of some format and is of none is *spare*, else ``UNKNOWN``. Empty where none is of any.
     """
-    formats = [recognised([path]) for path in paths]
-    spare = spare or next(filter(None, formats), None)
+    formats = {path: _formats_below(path) for path in paths}
+    unknown = spare or UNKNOWN
+    spare = spare or next((name for names in formats.values() for name in names.values()), None)
     grouped: dict[str, list[Path]] = {}
-    if spare is not None:
-        for path, name in zip(paths, formats, strict=True):
-            grouped.setdefault(name or spare, []).append(path)
+    for path, names in formats.items() if spare is not None else ():
+        for name, part in _parts(path, names, unknown if names else spare):
+            grouped.setdefault(name, []).append(part)
     return grouped
 
 
+def _parts(path: Path, formats: Mapping[Path, str], spare: str) -> Iterator[tuple[str, Path]]:
+    """Yield the largest parts of *path* that are of one format each."""
+    names = {name for file, name in formats.items() if file == path or path in file.parents}
+    if len(names) < 2:  # noqa: PLR2004 -- several
+        yield next(iter(names), spare), path
+        return
+    for child in sorted(path.iterdir()):
+        yield from _parts(child, formats, spare)
+
+
+def _formats_below(path: Path) -> dict[Path, str]:
+    """Return the formats of the files below a path, of those that have one."""
+    formats: dict[Path, str] = {}
+    likely = ""
+    for file in islice(_files([path]), _MOST_FILES):
+        if name := _format_of(file, likely):
+            formats[file] = likely = name
+    return formats
+
+
 def recognised(paths: Sequence[Path]) -> str | None:
-    """Return the format of the first file that is of one, looking into the first few; or None."""
-    for path in islice(_files(paths), _MOST_FILES):
-        try:
-            head = _head(path)
-        except Unreadable:
-            continue
-        for name, mark in MARKS:
-            if mark.search(head):
-                return name
-    return None
+    """Return the format of the first file that is of one; or None."""
+    names = (name for path in islice(_files(paths), _MOST_FILES) if (name := _format_of(path)))
+    return next(names, None)
+
+
+def _format_of(path: Path, likely: str = "") -> str | None:
+    """Return the format of a file; one that has the mark of the *likely* one early is of it."""
+    try:
+        head = _head(path, _EARLY) if likely else b""
+        if likely and dict(MARKS)[likely].search(head):
+            return likely
+        head = _head(path, _MOST_BYTES)
+    except Unreadable:
+        return None
+    return next((name for name, mark in MARKS if mark.search(head)), None)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -93,10 +123,10 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
             yield path
 
 
-def _head(path: Path) -> bytes:
+def _head(path: Path, most: int) -> bytes:
     head = bytearray()
     for _, piece in islice(pieces_of(path), _MOST_LINES):
         head += piece
-        if len(head) > _MOST_BYTES:
+        if len(head) > most:
             break
     return bytes(head)

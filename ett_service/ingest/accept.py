@@ -8,14 +8,19 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection
 
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
-from ett_service.ingest.decode import Arrival, Batch
+from ett_service.ingest.decode import CLUSTER_OF_LAUNCH, Arrival, Batch
 from ett_service.ingest.refusals import Code, Refusal
 from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.dirty_marks import JobBatch
-from ett_service.storage.record.events import Content, stored_contents, stored_offsets
+from ett_service.storage.record.events import (
+    Content,
+    stored_clusters,
+    stored_contents,
+    stored_offsets,
+)
 from ett_service.storage.record.pruned import pruned
-from ett_service.storage.schema import dirty, event, job, job_history, producer
+from ett_service.storage.schema import dirty, event, job, job_history, launch_cluster, producer
 
 
 def lower_offsets(conn: Connection, batch: Batch, project_id: int, now_us: int) -> set[str]:
@@ -82,7 +87,8 @@ def accept(conn: Connection, batch: Batch, *, project_id: int, now_us: int) -> V
 
     An event whose id is known is left as it is: with the same content it is a duplicate, with
     other content a conflict. A batch that brings nothing new writes nothing. Jobs whose record was
-    pruned take none: they are locked against that until the transaction ends.
+    pruned take none: they are locked against that until the transaction ends. A launch that an
+    event says is of another cluster than is recorded is refused from there on in the batch.
     """
     number = secrets.randbits(_BITS)
     jobs = sorted({each.job for each in batch.arrivals})
@@ -90,6 +96,7 @@ def accept(conn: Connection, batch: Batch, *, project_id: int, now_us: int) -> V
     if insert_new(conn, job, received) < len(jobs):
         batch = _without(batch, pruned(conn, JobBatch(project_id, jobs)))
         jobs = sorted({each.job for each in batch.arrivals})
+    batch = _of_one_cluster(conn, batch, project_id)
     firsts = _firsts(batch.arrivals)
     if batch.history:
         insert_new(conn, job_history, [{"project_id": project_id, "job": name} for name in jobs])
@@ -112,6 +119,35 @@ def _without(batch: Batch, pruned_jobs: Collection[str]) -> Batch:
     )
     arrivals = tuple(each for each in batch.arrivals if each.job not in pruned_jobs)
     return replace(batch, arrivals=arrivals, refusals=(*batch.refusals, *refusals))
+
+
+def _of_one_cluster(conn: Connection, batch: Batch, project_id: int) -> Batch:
+    """Refuse the events of launches that another cluster gave the same id."""
+    clusters = {
+        (each.job, each.launch): each.cluster for each in reversed(batch.arrivals) if each.cluster
+    }
+    if not clusters:
+        return batch
+    rows = [
+        {"project_id": project_id, "job": job, "launch": launch, "cluster": clusters[job, launch]}
+        for job, launch in sorted(clusters)
+    ]
+    if insert_new(conn, launch_cluster, rows) < len(rows):
+        clusters = stored_clusters(conn, project_id, clusters.keys())
+    others: set[tuple[str, str]] = set()
+    arrivals, refusals = [], list(batch.refusals)
+    for each in batch.arrivals:
+        launch = (each.job, each.launch)
+        if each.cluster:
+            is_other = each.cluster != clusters[launch]
+            (others.add if is_other else others.discard)(launch)
+        if launch in others:
+            member = f"attributes/{CLUSTER_OF_LAUNCH}" if each.cluster else "launch"
+            pointer = f"/events/{each.index}/{member}"
+            refusals.append(Refusal(Code.OTHER_CLUSTER, pointer, each.index, each.id))
+        else:
+            arrivals.append(each)
+    return replace(batch, arrivals=tuple(arrivals), refusals=tuple(refusals))
 
 
 def _firsts(arrivals: Sequence[Arrival]) -> dict[Key, Arrival]:

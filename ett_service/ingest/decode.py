@@ -24,7 +24,11 @@ from ett_service.ingest.text import Frame, parse_instant, read_members, text
 from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
 from ett_service.storage.record.events import Content, decode_body, encode_members, members_of
 
+CLUSTER_OF_LAUNCH = "slurm.cluster.name"
+"""The attribute that says of which cluster an event's launch is: two of them may count alike."""
+
 _LENGTH = 40
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
 _NO_ID = '"id":""'
 
 
@@ -51,6 +55,8 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     at: int
     producer: str | None
     body: str  #: its canonical content, but for its type
+    launch: str = ""  #: as sent, also where the event itself has none
+    cluster: str = ""  #: of the launch, where it says that
 
     @property
     def content(self) -> Content:
@@ -65,16 +71,19 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
 
 def arrival(index: int, job: str, event: Event) -> Arrival:
     """Make an event ready to be kept, with an id derived from its content if it has none."""
-    return _arrival(index, job, event.type, members_of(event))
+    return _arrival(index, job, event.type, members_of(event), event.launch)
 
 
-def _arrival(index: int, job: str, kind: str, members: dict[str, Any]) -> Arrival:
+def _arrival(
+    index: int, job: str, kind: str, members: dict[str, Any], launch: str, cluster: str = ""
+) -> Arrival:
     body = encode_members(kind, members)
     name = members["id"]
     if not name:
         name = members["id"] = _derived_id(kind, body)
         body = _named(kind, body, members)
-    return Arrival(index, job, name, kind, members["at"], members.get("producer"), body)
+    producer = members.get("producer")
+    return Arrival(index, job, name, kind, members["at"], producer, body, launch, cluster)
 
 
 def _derived_id(kind: str, body: str) -> str:
@@ -96,12 +105,16 @@ def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Ar
     except Fault as fault:
         return Refusal(fault.code, f"/events/{index}{fault.pointer}", index, _id_in(raw))
     kind = _type_of(sent)
+    launch = members.get("launch", "")
+    cluster = members.get("attributes", _NO_ATTRIBUTES).get(CLUSTER_OF_LAUNCH) if launch else None
     _leave_out_what_says_nothing(kind, members)
     members.setdefault("id", "")
     if producer is not None:
         members.setdefault("producer", producer)
     job = members.pop("job")
-    return _arrival(index, job, kind, members)
+    return _arrival(
+        index, job, kind, members, launch, "" if cluster is None else str(cluster).casefold()
+    )
 
 
 def _decoded(raw: bytes, most: int) -> SentEvent:

@@ -46,6 +46,10 @@ class Code(StrEnum):
     TOO_LARGE = "too_large", "The event has too many bytes."
     TOO_DEEP = "too_deep", "Objects and lists are nested too deeply."
     TOO_OLD = "too_old", "The job is closed and its record was pruned: it takes no more events."
+    OTHER_CLUSTER = (
+        "other_cluster",
+        "The launch is recorded of another cluster: the jobs of each need names of their own.",
+    )
     CONFLICT = "conflict", "An event with this id and other content is already stored, and stays."
 
 

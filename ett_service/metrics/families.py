@@ -239,7 +239,7 @@ OWN: tuple[Family, ...] = (
            "Duplicate events."),
     Family("ett_ingest_sender_drops_total", Kind.COUNTER, ("reason",),
            "Events that senders had to drop, as they report it.",
-           (("spool_full",), ("memory_full",), ("unreadable",), ("other",))),
+           (("spool_full",), ("spool_old",), ("memory_full",), ("unreadable",), ("other",))),
     Family("ett_ingest_event_lag_seconds", Kind.HISTOGRAM, (),
            "Time from an event's timestamp to its arrival, without history."),
     Family("ett_ingest_last_event_timestamp_seconds", Kind.GAUGE, (),

@@ -39,7 +39,7 @@ class Question:
     path: str
     query: Query = field(default_factory=dict)
     is_list: bool = True  #: answered as CSV, too
-    rows: str = ""  #: the member that is written as CSV, such as ``ett.parts``
+    rows: str = ""  #: what is written as CSV: ``ett.parts``, or members beside each other: ``a,b``
 
     @property
     def query_text(self) -> str:
@@ -62,6 +62,10 @@ class Question:
     def file_kind(self) -> str:
         """What that file is."""
         return "CSV" if self.is_list or self.rows else "JSON"
+
+    def of(self, rows: str) -> "Question":
+        """Return the same question, of whose answer the member *rows* is the CSV."""
+        return replace(self, rows=rows)
 
     def curl(self, origin: str) -> str:
         """Return the command that asks the same."""

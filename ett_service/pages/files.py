@@ -51,24 +51,48 @@ async def read_file(request: Request, path: str, ask: Asking) -> Response:
     return Response(reply.body, reply.status, headers | HEADERS)
 
 
-def _rows_of(answer: Any, member: str) -> Response:
-    """Write a member of an answer as CSV: a list of objects, or values by name.
+def _rows_of(answer: Any, members: str) -> Response:
+    """Write a part of an answer as CSV: a list of objects, or values by name.
+
+    Members that hold values by name become columns beside each other: ``categories,gpu_seconds``.
 
     Raises:
         Problem: 404 where the answer has no such member.
     """
-    for name in member.split("."):
-        if not isinstance(answer, dict) or name not in answer:
-            raise Problem(ProblemKind.NOT_FOUND)
-        answer = answer[name]
-    if isinstance(answer, dict):
-        answer = [{"name": name, "value": value} for name, value in answer.items()]
-    if not isinstance(answer, list) or not all(isinstance(row, dict) for row in answer):
+    names = members.split(",")
+    found = [_member(answer, name) for name in names]
+    rows = found[0]
+    if len(found) > 1 or isinstance(rows, dict):
+        rows = _beside([name.rpartition(".")[2] for name in names], found)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise Problem(ProblemKind.NOT_FOUND)
-    columns = list(dict.fromkeys(name for row in answer for name in row))
-    named = f'attachment; filename="{member.rpartition(".")[2]}.csv"'
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    named = f'attachment; filename="{names[0].rpartition(".")[2]}.csv"'
     headers = {"Content-Disposition": named} | HEADERS
-    return Response(csv_of(columns, answer), 200, headers, CSV)
+    return Response(csv_of(columns, rows), 200, headers, CSV)
+
+
+def _member(answer: Any, path: str) -> Any:
+    for name in path.split("."):
+        if isinstance(answer, list) and name.isdecimal() and int(name) < len(answer):
+            answer = answer[int(name)]
+        elif isinstance(answer, dict) and name in answer:
+            answer = answer[name]
+        else:
+            raise Problem(ProblemKind.NOT_FOUND)
+    return answer
+
+
+def _beside(names: list[str], found: list[Any]) -> list[dict[str, Any]]:
+    """Make a row of each name that the objects *found* have a value of; None has none."""
+    if not all(values is None or isinstance(values, dict) for values in found):
+        raise Problem(ProblemKind.NOT_FOUND)
+    held = [values or {} for values in found]
+    columns = names if len(names) > 1 else ["value"]
+    return [
+        {"name": name, **{c: v.get(name) for c, v in zip(columns, held, strict=True)}}
+        for name in dict.fromkeys(name for values in held for name in values)
+    ]
 
 
 def _query(request: Request) -> dict[str, list[str]]:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from ett_service.charts.svg import Markup
 from ett_service.pages.ask import Question
 
+ARROW = "→"
+"""Between a value before and one after."""
+
 FEW = 8
 """Fewer values than these say little."""
 
@@ -61,9 +64,21 @@ class Panel:
     table: Table | None = None
     after: Sequence[str] = ()
     listed: Sequence[Cell] = ()  #: what letters in the chart stand for
+    more: Cell | None = None  #: leads to the rest of the table
     question: Question | None = None  #: what its numbers answer
     is_wide: bool = False  #: over the whole page
     is_table_open: bool = field(default=False)  #: shown without being asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One of the numbers at the head of a page: its term, value, and change."""
+
+    term: str
+    value: str
+    note: str
+    change: str = ""
+    is_faint: bool = False  #: too few values are behind it
 
 
 def table(columns: str, rows: Iterable[Sequence[Cell | str]]) -> Table | None:

@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup as Safe
+from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -70,6 +71,15 @@ def asset_address(name: str) -> str:
     return f"/assets/{sha256(asset(name)).hexdigest()[:12]}/{name}"
 
 
+def prose(text: str) -> Safe:
+    """Escape a sentence, and set what stands between backticks as code."""
+    parts = (escape(part) for part in text.split("`"))
+    marked = [f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts)]
+    if len(marked) % 2 == 0:  # the last backtick stands alone
+        return escape(text)
+    return Safe("".join(marked))  # noqa: S704 -- each part is escaped
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -89,6 +99,7 @@ def _environment() -> Environment:
         "count": units.count,
         "moment": moment,
         "anchor": anchor,
+        "prose": prose,
         # Charts escape what they are given themselves.
         "drawn": Safe,
     }

@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ett_service.api.problems import Problem, ProblemKind
+from ett_service.pages.ask import Ask, Question
+from ett_service.pages.record.first_key import make_first_key
 from ett_service.pages.render import HEADERS, THEME, THEMES, page
 from ett_service.pages.route import OwnForm, form_of, router
 from ett_service.pages.sessions import (
@@ -21,7 +23,7 @@ from ett_service.pages.sessions import (
     sign_out,
     state_of,
 )
-from ett_service.storage.record.keys import Key, find_key
+from ett_service.storage.record.keys import Key, find_key, standing_key
 
 ROUTER = router()
 
@@ -37,7 +39,7 @@ _USED = "This link was used before, or is of an earlier start of the server. Sig
 
 
 @ROUTER.get("/sign-in")
-def show_sign_in(
+async def show_sign_in(
     request: Request,
     ticket: Annotated[str, Query(max_length=100)] = "",
     next_: Annotated[str, Query(alias="next", max_length=2000)] = "/",
@@ -51,9 +53,10 @@ def show_sign_in(
     client = request.client.host if request.client else None
     is_here = is_loopback(client) and is_loopback(request.url.hostname)
     prefix = state_of(request).sessions.redeem(ticket) if is_here else None
-    if prefix is None:
+    key = await run_in_threadpool(_standing, request, prefix) if prefix else None
+    if key is None:
         return _form(request, next_, _USED, status=403)
-    return _signed_in(request, kind, prefix, next_)
+    return await _signed_in(request, kind, key, next_)
 
 
 @ROUTER.post("/sign-in")
@@ -68,7 +71,13 @@ async def take_sign_in(request: Request) -> Response:
     if key is None or key.scopes.isdisjoint(READING):
         fault = _BAD_KEY if key is None else _NO_READER
         return _form(request, target, fault, status=401 if key is None else 403)
-    return _signed_in(request, kind, key.prefix, target)
+    return await _signed_in(request, kind, key, target)
+
+
+def _standing(request: Request, prefix: str) -> Key | None:
+    state = state_of(request)
+    with state.store.reading() as conn:
+        return standing_key(conn, prefix, state.now_us())
 
 
 def _find(request: Request, text: str) -> Key | None:
@@ -81,9 +90,13 @@ def _form(request: Request, target: str, fault: str = "", *, status: int = 200) 
     return page(request, "sign_in.html", status=status, fault=fault, target=next_page(target))
 
 
-def _signed_in(request: Request, kind: CookieKind, prefix: str, target: str) -> Response:
+async def _signed_in(request: Request, kind: CookieKind, key: Key, target: str) -> Response:
+    if "admin" in key.scopes and key.project not in state_of(request).first_keys:
+        ask = Ask(request, key)
+        if not (await ask(Question("/v1/jobs", {"limit": 1})))["jobs"]:
+            await make_first_key(request, ask, key.project)
     response = RedirectResponse(next_page(target), 303, HEADERS)
-    sign_in(request, response, kind, prefix)
+    sign_in(request, response, kind, key.prefix)
     return response
 
 

@@ -63,6 +63,7 @@ _OF_JOBS: Mapping[str, str] = {
     "accelerators": "The number that the job or the attempt reported.",
     "length": "Wall time from begin to end.",
     "last step": "The last training step that was reported.",
+    "until the next loop": "Wall time from the end of a loop to the next one of another attempt.",
     "silent before": "Wall time without a sign of life before the failure; booked as stalled.",
     "repeated after": "Wall time in which lost steps were trained again.",
     "spans": "How often it was begun.",
@@ -140,6 +141,7 @@ TERMS: Mapping[str, str] = {
     "share of the loss": "Of all GPU-hours lost in the window.",
     "lost hours times accelerators": "Time that was not effective training times the job's "
     "accelerators, held or not.",
+    "hours times accelerators": "Time times the job's accelerators, held or not.",
     "of all": "Of all failures in the window.",
     "step": "The change of the mean time to start since the marker before.",
     "mean time to start": "Mean over the jobs that began between two markers, by wall time.",

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 
 from ett_service.core.dimensions import GROUPS
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
+from ett_service.core.words import Category
 from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
@@ -42,6 +43,7 @@ class View:
     where: tuple[str, ...]
     project: str
     path: str
+    category: str = ""  #: of which the jobs are listed that have most; empty for what was lost
 
     @property
     def scope(self) -> dict[str, object]:
@@ -87,6 +89,7 @@ class View:
             "by": self.group_by if self.group_by != DEFAULT_GROUP else None,
             "where": self.where,
             "project": self.project,
+            "category": self.category,
         }
         members |= {name.rstrip("_"): value for name, value in changes.items()}
         given = {name: value for name, value in members.items() if value not in (None, "", ())}
@@ -104,13 +107,17 @@ class View:
 
     @property
     def to_day(self) -> str:
-        """The day of the end."""
-        return "" if self.name else rfc3339(self.to_us)[:10]
+        """The last day, which the window has some of."""
+        return "" if self.name else rfc3339(self.to_us - 1)[:10]
 
     def narrowed(self, dimension: str, value: str | None, path: str | None = None) -> str:
         """Return the address of the part of this view that has *value*."""
         condition = f"{dimension}:{value or ''}"
         return self.address(path, where=(*dict.fromkeys((*self.where, condition)),))
+
+    def lost_to(self, category: str) -> str:
+        """Return the address at which the jobs stand that have most of a category."""
+        return self.address("/", category=category) + "#jobs"
 
     def during(self, begin: str, end: str) -> str:
         """Return the address of this view in another window, given as RFC 3339."""
@@ -125,7 +132,7 @@ def view_of(request: Request, now_us: int) -> View:
     """
     query = request.query_params
     name = "" if query.get("from") else query.get("window") or DEFAULT_WINDOW
-    end = _instant(query.get("to"), "to") or now_us
+    end = _instant(day_end(query.get("to")), "to") or now_us
     end = -(-end // HOUR_US) * HOUR_US
     if name:
         if name not in WINDOWS:
@@ -134,7 +141,10 @@ def view_of(request: Request, now_us: int) -> View:
     else:
         begin = (_instant(query.get("from"), "from") or 0) // HOUR_US * HOUR_US
     if begin >= end:
-        raise BadQuestion("from", "from_after_to", "It may not be after `to`.")
+        raise BadQuestion("from", "from_after_to", "It must lie before `to`: the window is empty.")
+    category = query.get("category", "")
+    if category and category not in tuple(Category):
+        raise BadQuestion("category", "unknown_category", tuple(Category))
     group = query.get("by", DEFAULT_GROUP)
     if group not in GROUPS:
         raise BadQuestion("by", "unknown_dimension", GROUPS)
@@ -146,14 +156,36 @@ def view_of(request: Request, now_us: int) -> View:
         where=tuple(query.getlist("where")),
         project=query.get("project", ""),
         path=request.url.path,
+        category=category,
     )
+
+
+def day_begin(text: str) -> str:
+    """Return the instant at which a day begins; other text is left as it is."""
+    return f"{text}T00:00:00Z" if _is_day(text) else text
+
+
+def day_end(text: str | None) -> str | None:
+    """Return the instant at which a day is over; other text is left as it is."""
+    if not text or not _is_day(text):
+        return text
+    return f"{date.fromisoformat(text) + timedelta(days=1)}T00:00:00Z"
+
+
+def _is_day(text: str) -> bool:
+    if len(text) != len("2026-03-01"):
+        return False
+    try:
+        return date.fromisoformat(text) < date.max
+    except ValueError:
+        return False
 
 
 def _instant(text: str | None, parameter: str) -> int | None:
     if not text:
         return None
     try:
-        return parse_instant(f"{text}T00:00:00Z" if len(text) == len("2026-03-01") else text)
+        return parse_instant(day_begin(text))
     except Fault as fault:
         raise BadQuestion(
             parameter, fault.code.value, "It is a day, or an instant such as 2026-03-01T08:00:00Z."

@@ -3,12 +3,14 @@
 from ett_service.report.advice import advice, first
 from ett_service.report.changes import ett_change, followed, markers, quality, regressions
 from ett_service.report.document import Report
-from ett_service.report.headline import course, headline, sentence
+from ett_service.report.headline import by_job, by_wall_time, course, headline, sentence
 from ett_service.report.inputs import Gathered, ett_ratio
 from ett_service.report.losses import categories, cohorts, failures, jobs, times
 
 _SECTIONS = (
     headline,
+    by_wall_time,
+    by_job,
     categories,
     course,
     ett_change,

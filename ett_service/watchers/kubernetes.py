@@ -75,6 +75,7 @@ class Kubernetes:
     name: str = "Kubernetes"
     _is_started: bool = False
     _troubles: tuple[str, ...] = ()
+    _refused: set[str] = field(default_factory=set)  #: jobs whose refusal was said
     _versions: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> Look:
@@ -125,9 +126,15 @@ class Kubernetes:
         for uid in sent:
             if self.feed.cluster.is_gone(uid):
                 self.feed.cluster.forget(uid)
+                self._refused.discard(uid)
 
     def _run(self, uid: str) -> ImportedRun | None:
         cluster, every_us = self.feed.cluster, ALIVE_EVERY_S * 1_000_000
+        if why := cluster.refusal(uid):
+            if uid not in self._refused:
+                self._refused.add(uid)
+                self.say(f"refused: {why}")
+            return None
         signs = cluster.heartbeats(uid, int(self.now() * 1e6), every_us)
         events = [*cluster.events(uid), *signs]
         if not events:

@@ -36,9 +36,6 @@ _WHOLE_EVERY_S: Final = 3600.0
 _IDS_AT_ONCE: Final = 500
 _TIMEOUT_S: Final = 300.0
 _PATH: Final = Path("sacct")
-_SAME: Final = (
-    "job {} of cluster {} is called {} as one of another: use --name '{{cluster}}-{{name}}'"
-)
 _LIVE: Final = "running,suspended,configuring,completing,stopped,signaling,stage_out"
 
 Key = tuple[str, str]
@@ -62,7 +59,6 @@ class Slurm:
     _sent_at: float = 0.0
     _whole_at: float = 0.0
     _rows: dict[Key, list[bytes]] = field(default_factory=dict)
-    _clusters: list[str] = field(default_factory=list)
     _live: frozenset[Key] | None = None
     _squeue_trouble: str = ""
     _log_trouble: str = ""
@@ -82,7 +78,6 @@ class Slurm:
         self._from_s = int(begin)
         rows = self._table_rows("--starttime", written(self._from_s).removesuffix("Z"))
         self._rows = _by_job(rows)
-        self._clusters = sorted({cluster for cluster, _ in self._rows})
         self._live = self._running()
         self._read_log()
         marks = {key: self._mark(key, rows, now) for key, rows in self._rows.items()}
@@ -106,9 +101,6 @@ class Slurm:
         runs = []
         for attempt, life in lives:
             job = self.naming.job_of(life)
-            if job in self._jobs_of_other_clusters(life):
-                self.say(f"refused: {_SAME.format(life.launch, life.cluster, job)}")
-                continue
             taker = self._taker(life)
             run = imported(_PATH, life, attempt, job, is_alone=job not in others, taker=taker)
             if run.facts:
@@ -161,15 +153,6 @@ class Slurm:
             for record in lives
             if not record.was_given_up
         )
-
-    def _jobs_of_other_clusters(self, life: Record) -> frozenset[str]:
-        """Return the jobs that have its id on clusters that come before its own."""
-        if self.clusters is None:
-            return frozenset()
-        keys = [(cluster, life.launch) for cluster in self._clusters if cluster < life.cluster]
-        rows = {key: self._rows[key] for key in keys if key in self._rows}
-        others = self._records(rows, Report()).values() if rows else ()
-        return frozenset(self.naming.job_of(record) for records in others for record in records)
 
     def _may_lack(self, rows: Sequence[bytes]) -> bool:
         """Whether earlier records of the job can lie before the window.

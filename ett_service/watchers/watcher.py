@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from ett_service.core.errors import EttError
-from ett_service.importers.importer import Fact, ImportedRun
+from ett_service.importers.importer import Fact, ImportedRun, names_cluster
 
 _SAY_EVERY_S: Final = 600.0
 _FORGET_EVERY_S: Final = 3600.0
@@ -68,12 +68,16 @@ class _Sent:
         self._since = time.monotonic()
 
     def unsent(self, runs: Iterable[ImportedRun]) -> list[ImportedRun]:
-        """Return what *runs* say that has not been sent."""
-        left = [
-            replace(run, facts=tuple([fact for fact in run.facts if not self._has(fact)]))
-            for run in runs
-        ]
-        return [run for run in left if run.facts]
+        """Return what *runs* say that has not been sent, and again of which cluster that is."""
+        return [left for run in runs if (left := self._left(run)).facts]
+
+    def _left(self, run: ImportedRun) -> ImportedRun:
+        unsent = [fact for fact in run.facts if not self._has(fact)]
+        if not unsent:
+            return replace(run, facts=())
+        # The service takes what follows for this cluster's, or refuses all of it.
+        clusters = [fact for fact in run.facts if names_cluster(fact.event) and fact not in unsent]
+        return replace(run, facts=(*clusters[:1], *unsent))
 
     def _has(self, fact: Fact) -> bool:
         key = hash(fact.event["id"])

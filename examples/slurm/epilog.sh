@@ -17,7 +17,7 @@ here=$(dirname "$0")
 
 # A job that was cancelled before it got nodes has begun nothing.
 [ -f "$running/$JOBID" ] || exit 0
-{ read -r attempt && read -r name; } < "$running/$JOBID"
+{ read -r attempt && read -r name && read -r cluster; } < "$running/$JOBID"
 rm -f "$running/$JOBID"
 
 state=$JOBSTATE
@@ -42,13 +42,24 @@ ending="\"at\":\"$ended\",\"outcome\":\"$outcome\",\"scheduler_state\":$(quoted 
 ending="$ending,\"exit_code\":${EXITCODE%%:*}"
 [ "${EXITCODE##*:}" = 0 ] || ending="$ending,\"signal\":${EXITCODE##*:}"
 
-# What waited for something else than nodes was not queued, and until when is not said here.
+# Waiting for something else than nodes is no queueing: it is a stage, which owns no time. Slurm
+# does not say here until when that was, but knows it for some minutes, of a requeued job no more.
 stage=
 case ${STATEREASONPREV:-} in
-    Dependency* | BeginTime | JobArrayTaskLimit | JobHeld*) stage=",\"stage\":\"$STATEREASONPREV\"" ;;
+    Dependency* | BeginTime | JobArrayTaskLimit | JobHeld*) stage=$STATEREASONPREV ;;
 esac
-queued="{\"type\":\"span\",\"id\":\"$id-queued\",$whose,\"phase\":\"queued\"$stage,
-\"start\":\"$(instant "@$SUBMIT")\",\"at\":\"$(instant "@$START")\"}"
+eligible=$(eligible_of "$JOBID" "$SUBMIT" "$START")
+if [ -z "$eligible" ]; then
+    eligible=$SUBMIT
+    [ -z "$stage${ORIG_DEPENDENCY:-}" ] || eligible=$START
+fi
+waited="$whose$(of_cluster "${cluster:-}"),\"phase\":\"queued\""
+queued="{\"type\":\"span\",\"id\":\"$id-queued\",$waited,
+\"start\":\"$(instant "@$eligible")\",\"at\":\"$(instant "@$START")\"}"
+if [ "$eligible" -gt "$SUBMIT" ]; then
+    queued="$queued,{\"type\":\"span\",\"id\":\"$id-deferred\",$waited,\"stage\":\"${stage:-deferred}\",
+\"start\":\"$(instant "@$SUBMIT")\",\"at\":\"$(instant "@$eligible")\"}"
+fi
 attempt_ended="{\"type\":\"attempt_ended\",\"id\":\"$id-ended\",$whose,$ending}"
 job_ended=
 if [ $outcome = completed ] && ! goes_on "$name"; then

@@ -19,9 +19,32 @@ member() {
     esac
 }
 
+# Print the attribute that tells launches apart which two clusters gave the same id. $1: the cluster.
+of_cluster() {
+    case $1 in
+        '' | '(null)') ;;
+        *) printf ',"attributes":{"slurm.cluster.name":%s}' "$(quoted "$1")" ;;
+    esac
+}
+
 # Print an instant with an offset: now, or @ and seconds since 1970.
 instant() {
     date -u -d "$1" +%Y-%m-%dT%H:%M:%S.%6NZ
+}
+
+# Print when a job could have begun, in seconds since 1970; nothing: Slurm knows it no more.
+# $1: its id, $2: when it was submitted, which tells its lives apart, $3: when it began.
+eligible_of() {
+    times=$(
+        unset SLURM_TIME_FORMAT
+        timeout 2 scontrol --oneliner show job "$1" 2> /dev/null |
+            sed -n "s/^JobId=$1 .* SubmitTime=\([^ ]*\) EligibleTime=\([^ ]*\) .*/\1 \2/p" | head -n 1
+    )
+    [ "$(date -d "${times% *}" +%s 2> /dev/null)" = "$2" ] || return 0
+    at=$(date -d "${times#* }" +%s 2> /dev/null) || return 0
+    [ "$at" -ge "$2" ] || at=$2
+    [ "$at" -le "$3" ] || at=$3
+    echo "$at"
 }
 
 # Write a batch of events, and send it without anybody waiting for it.

@@ -21,7 +21,7 @@ began=$(instant now)
 
 # The epilog needs them: when Slurm tells it of the end, a requeued job has its next number.
 mkdir -p "$running" || exit 0
-printf '%s\n' "$attempt" "$name" > "$running/$SLURM_JOB_ID"
+printf '%s\n' "$attempt" "$name" "${SLURM_CLUSTER_NAME:-}" > "$running/$SLURM_JOB_ID"
 
 hosts=${SLURM_JOB_NUM_NODES:-1}
 per_node=$(gpus_per_node "$SLURM_JOB_PARTITION")
@@ -35,7 +35,7 @@ facts=$(
     member cluster "${SLURM_CLUSTER_NAME:-}"
 )
 id=slurm-$SLURM_JOB_ID-$attempt
-about="\"job\":$(quoted "$name"),\"at\":\"$began\""
-whose="$about,\"launch\":\"$SLURM_JOB_ID\",\"attempt\":$attempt"
-record "{\"type\":\"job\",\"id\":\"$id-job\",$about$facts$gpus},
+whose="\"job\":$(quoted "$name"),\"at\":\"$began\",\"launch\":\"$SLURM_JOB_ID\",\"attempt\":$attempt"
+cluster=$(of_cluster "${SLURM_CLUSTER_NAME:-}")
+record "{\"type\":\"job\",\"id\":\"$id-job\",$whose$facts$gpus$cluster},
 {\"type\":\"attempt_started\",\"id\":\"$id-started\",$whose,$size}"

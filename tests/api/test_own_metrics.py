@@ -46,7 +46,7 @@ def test_a_batch_counts_by_what_became_of_its_events(own: OwnMetrics) -> None:
 def test_drops_are_those_that_senders_report_and_their_own_reasons_are_one(own: OwnMetrics) -> None:
     own.count_drops({"spool_full": 3})
     own.count_drops({"spool_full": 4, "\u00fcber": 1, "x" * 99: 1})
-    drops = {"spool_full": 7, "memory_full": 0, "unreadable": 0, "other": 2}
+    drops = {"spool_full": 7, "spool_old": 0, "memory_full": 0, "unreadable": 0, "other": 2}
     assert _page(own)["ett_ingest_sender_drops_total"] == {
         labelled(reason=reason): count for reason, count in drops.items()
     }

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.api.start import AUDITED, hand_out_first_key, record_settings
+from ett_service.api.start import AUDITED, hand_out_first_key, install_command, record_settings
 from ett_service.settings import Settings
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import audit
@@ -25,7 +25,7 @@ def entries(store: Store) -> list[Entry]:
 def test_the_first_key_is_written_once_and_recorded(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "first.key"
     for _ in range(2):
-        hand_out_first_key(store, NOON, file)
+        hand_out_first_key(store, NOON, file, "http://ett")
     with store.reading() as conn:
         (key,) = list_keys(conn)
 
@@ -37,6 +37,31 @@ def test_the_first_key_is_written_once_and_recorded(store: Store, tmp_path: Path
         key.prefix,
         Via.START,
     )
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install ett-service"),
+        ('{"dir_info": {}, "url": "file:///a%20b/ett"}', "pip install '/a b/ett'"),
+        (
+            '{"dir_info": {"editable": true}, "url": "file:///src/ett"}',
+            "pip install -e /src/ett",
+        ),
+        (
+            '{"archive_info": {}, "url": "https://example.com/ett.whl"}',
+            "pip install https://example.com/ett.whl",
+        ),
+        (
+            '{"vcs_info": {"vcs": "git", "commit_id": "abc"}, "url": "https://example.com/ett"}',
+            "pip install git+https://example.com/ett@abc",
+        ),
+    ],
+)
+def test_the_client_is_installed_from_where_the_server_came(
+    origin: str | None, command: str
+) -> None:
+    assert install_command(origin) == command
 
 
 def test_settings_that_change_between_starts_are_recorded_once(store: Store) -> None:

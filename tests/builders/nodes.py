@@ -86,6 +86,22 @@ class Nodes:
                 os.kill(pid, signal.SIGKILL)
         self.agents.pop(place).wait()
 
+    def orphan(self, place: int) -> None:
+        """Kill torchrun alone; its workers go on for a while, until somebody clears them away."""
+        launcher = self.agents.pop(place)
+        agent, *workers = _with_descendants(launcher.pid)[1 if self.launched else 0 :]
+        os.kill(agent, signal.SIGKILL)
+        launcher.wait(PATIENCE_S)
+        self.wait_for_step(self._step() + 2)
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def diary(self) -> list[tuple[int, str, int, int]]:
+        """Return what ranks noted: rank, what, and when; and when its agent began."""
+        rows = (line.split() for line in (self.folder / "diary").read_text().splitlines())
+        return [(int(rank), what, int(at), int(agent)) for rank, what, at, agent in rows]
+
     def wait_for_step(self, step: int) -> None:
         """Wait until the leading rank has come to *step*."""
         wait_for(lambda: self._step() >= step, lambda: f"step {self._step()} of {step}")

@@ -4,18 +4,20 @@ It is preempted, requeued, and completes; in its other version its last allocati
 inside. Every instant is a multiple of ten seconds, and the job takes a step every ten.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+from ett_service.cli.record import otlp_files
 from ett_service.importers.instants import zone
 from ett_service.importers.kubernetes.cluster import Cluster
 from ett_service.importers.slurm.sacct import read
 from tests.builders import kubernetes as k8s
-from tests.builders import sacct
+from tests.builders import otlp, sacct
 from tests.builders.imports import Wire
+from tests.builders.otlp import Sent
 
 NAME, LAUNCH, GPUS = "llm", "8041", 16
 PLACED, RUNS, TRAINS = 10, 40, 100  #: seconds from the allocation to its pods, trainer and loop
@@ -92,9 +94,12 @@ def watched_in_slurm(folder: Path, lives: Sequence[Life]) -> Wire:
     return [event for look in looks for event in look]
 
 
-def by_kubernetes(lives: Sequence[Life]) -> Wire:
-    """Return what the importer of dumps makes of all changes of the objects."""
-    return _looks(lives)[-1]
+def by_kubernetes(lives: Sequence[Life], *, is_named: bool = True) -> Wire:
+    """Return what the importer of dumps makes of all changes of the objects.
+
+    Without names in the pods the launch is the JobSet's uid.
+    """
+    return _looks(lives, is_named=is_named)[-1]
 
 
 def watched_in_kubernetes(lives: Sequence[Life]) -> Wire:
@@ -102,10 +107,12 @@ def watched_in_kubernetes(lives: Sequence[Life]) -> Wire:
     return [event for look in _looks(lives) for event in look]
 
 
-def _looks(lives: Sequence[Life]) -> list[Wire]:
+def _looks(lives: Sequence[Life], *, is_named: bool = True) -> list[Wire]:
     cluster = Cluster("alpha")
     looks = []
     for thing in _changes(lives):
+        if not is_named:
+            _forget_names(thing)
         assert cluster.take("MODIFIED", thing)
         cluster.settle()
         looks.append(k8s.all_events(cluster))
@@ -128,6 +135,14 @@ def _changes(lives: Sequence[Life]) -> Iterator[k8s.Json]:
             yield from (_pod(life, index, container) for index in (0, 1))
     done = k8s.condition("Completed", END, reason="AllJobsCompleted")
     yield k8s.jobset(NAME, 0, env=_claims(), restarts=1, conditions=[done])
+
+
+def _forget_names(thing: k8s.Json) -> None:
+    for container in thing["spec"].get("containers", ()):
+        container.pop("env", None)
+    for part in thing["spec"].get("replicatedJobs", ()):
+        for container in part["template"]["spec"]["template"]["spec"]["containers"]:
+            container["env"] = []
 
 
 def _claims(**more: str) -> list[k8s.Json]:
@@ -161,6 +176,36 @@ def _pod(life: Life, index: int, container: k8s.Json) -> k8s.Json:
         env=_claims(ETT_ATTEMPT=str(life.attempt)),
         node=f"n{index + 1}",
     )
+
+
+def by_otlp(folder: Path, lives: Sequence[Life], resource: Mapping[str, otlp.Value]) -> Wire:
+    """Return what becomes of the spans of rank 0, whose processes all have *resource*."""
+    bodies = []
+    for life in lives:
+        for each in life.processes:
+            own = {"process.pid": each.begin}
+            spans = [
+                replace(span, number=each.begin << 16 | place)
+                for place, span in enumerate(_spans(each), start=1)
+            ]
+            bodies.append(otlp.json_body({"dl.rank": 0, **own, **resource}, spans))
+    path = folder / "traces.jsonl"
+    path.write_bytes(b"\n".join(bodies))
+    runs, _ = otlp_files.read([path])
+    return [event for run in runs for event in run.events]
+
+
+def _spans(process: Process) -> Iterator[Sent]:
+    loop, end = process.loop, process.end
+    yield Sent("nv.dl.training.startup", process.begin, loop)
+    for place, second in enumerate(range(loop, end, 10), start=1):
+        is_done = second + 10 < end  # the last one is cut short
+        step = {"nv.dl.training.step": process.resumed_from + place} if is_done else {}
+        yield Sent("nv.dl.training.iteration", second, second + 10, step)
+    saved = {"nv.dl.training.step": process.saved}
+    yield Sent("nv.dl.training.checkpoint.save", end - 50, end - 50, saved)
+    if end == END:
+        yield Sent("nv.mlm.checkpoint.exit_finalize", end, end)
 
 
 def by_trainer(lives: Sequence[Life]) -> Wire:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import ett_service as ett
+from ett_service.client.clock import process_started_us, wall_base_us
 from tests.builders.nodes import DIES_AT, LAST, SAVED_AT, STEP_SECONDS
 from tests.builders.servers.waiting import PATIENCE_S
 
@@ -70,6 +71,7 @@ def train(folder: Path, peers: Peers, dies: list[str]) -> None:
         ett.restored(first)
     peers.meet(first)
     began = time.monotonic()
+    note(folder, peers.rank, "entered")
     with ett.train_loop():
         for step in range(first + 1, LAST + 1):
             time.sleep(max(0.0, began + (step - first) * STEP_SECONDS - time.monotonic()))
@@ -83,6 +85,14 @@ def train(folder: Path, peers: Peers, dies: list[str]) -> None:
             elif step % SPEAKS_EVERY == 0:
                 with ett.phase("evaluation"):
                     pass
+    note(folder, peers.rank, "left")
+
+
+def note(folder: Path, rank: int, what: str) -> None:
+    """Note by the wall clock what the ledger is to be compared with, and when the agent began."""
+    agent_us = (process_started_us(os.getppid()) or 0) + wall_base_us()
+    with (folder / "diary").open("a") as diary:
+        diary.write(f"{rank} {what} {time.time_ns() // 1000} {agent_us}\n")
 
 
 def die(folder: Path, how: str) -> None:
@@ -91,6 +101,8 @@ def die(folder: Path, how: str) -> None:
         (folder / "died").touch(exist_ok=False)
     except FileExistsError:
         return
+    if how in ("kill", "raise"):
+        note(folder, int(os.environ["RANK"]), "died")
     if how == "kill":
         os.kill(os.getpid(), 9)
     if how == "hang":

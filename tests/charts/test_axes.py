@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.charts.svg import linear, logarithmic, ticks, time_ticks
+from ett_service.charts.svg import clock_ticks, linear, logarithmic, ticks, time_ticks
 
 REAL = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
 
@@ -51,3 +51,12 @@ def test_ticks_of_seconds_cover_what_is_there(first: float, other: float) -> Non
     assert len(marks) <= 5
     assert marks[0] <= low + 1e-8 * (high - low)
     assert marks[-1] >= high - 1e-8 * (high - low)
+
+
+def test_ticks_of_an_axis_stand_at_round_times_and_of_a_long_one_at_midnights() -> None:
+    begin, day = 5 * 3600.0 + 14 * 60, 86_400.0
+    assert all((begin + tick) % 1800 == 0 for tick in clock_ticks(2 * 3600.0, begin))
+    for days in (3, 20, 90):
+        ticks_of_days = clock_ticks(days * day, begin)
+        assert 3 <= len(ticks_of_days) <= 9
+        assert all((begin + tick) % day == 0 for tick in ticks_of_days)

@@ -49,6 +49,23 @@ def test_an_ending_without_room_behind_its_row_stands_before_it() -> None:
     assert float(ending.attrib["x"]) < float(bar["x"])
 
 
+def test_an_ending_without_room_on_either_side_does_not_cover_the_name() -> None:
+    whole = Row("1", [Stretch(0.0, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
+    (bar, *_) = rects(drawn(whole))
+    (ending,) = [text for text in read(drawn(whole)).iter(f"{SVG}text") if text.text == "✕ oom"]
+    assert float(ending.attrib["x"]) > float(bar["x"]) + float(bar["width"]) / 2
+
+
+def test_ticks_stand_at_round_times_of_day() -> None:
+    shown = gantt(
+        "g", "life", [FAILED], 2 * HOUR, lambda at: f"{(at + 700) / 60:g} min", since_midnight_s=700
+    )
+    texts = [text.text or "" for text in read(shown).iter(f"{SVG}text")]
+    minutes = [float(text.removesuffix(" min")) for text in texts if text.endswith(" min")]
+    assert len(minutes) >= 4
+    assert all(minute % 10 == 0 for minute in minutes)
+
+
 def test_names_lead_to_their_attempt() -> None:
     root = read(drawn(FAILED, GOING_ON))
     assert [link.attrib["href"] for link in root.iter(f"{SVG}a")] == ["#attempt-0"]

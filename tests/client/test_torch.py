@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -241,24 +241,15 @@ def test_where_metrics_count_no_caches_dynamos_own_counters_do(
     utils = ModuleType("torch._dynamo.utils")
     vars(utils).update(counters=counters, get_compilation_metrics=lambda: records)
     monkeypatch.setitem(sys.modules, "torch._dynamo.utils", utils)
-    started: list[Callable[[], None]] = []
-    ended: list[Callable[[], None]] = []
-    handler = SimpleNamespace(
-        start_callbacks=started,
-        end_callbacks=ended,
-        register_start_callback=started.append,
-        register_end_callback=ended.append,
-        clear=started.clear,
-    )
+    handler = SimpleNamespace(install_callbacks=nullcontext)
     compiles.hook(SimpleNamespace(callback_handler=handler))
     with recording(tmp_path) as here:
         for place, what in enumerate(("miss", "hit")):
             began = time.time_ns() // 1000
-            started[0]()
-            counters["aot_autograd"][f"autograd_cache_{what}"] += 1
-            counters["inductor"][f"fxgraph_cache_{what}"] += 2
-            time.sleep(0.01)
-            ended[0]()
+            with handler.install_callbacks():
+                counters["aot_autograd"][f"autograd_cache_{what}"] += 1
+                counters["inductor"][f"fxgraph_cache_{what}"] += 2
+                time.sleep(0.01)
             named = {"compile_id": f"counted/{place}", "is_forward": True, "is_runtime": False}
             took = time.time_ns() // 1000 - began
             records.append(SimpleNamespace(**named, start_time_us=began, duration_us=took))

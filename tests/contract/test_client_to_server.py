@@ -1,6 +1,7 @@
 """A trainer beside a real server: the ledger that is read is the fold of the spool."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from ett_service.core.ledger.fold import fold
@@ -48,3 +49,27 @@ def test_the_ledger_that_is_read_is_the_fold_of_the_spool(served: Service, tmp_p
     assert answered == plain(ledger)
     assert answered["categories_us"]["effective_training"] > 0
     assert {sent["id"] for sent in page["events"]} == {sent["id"] for sent in events}
+
+
+def test_a_launch_under_the_name_of_a_finished_job_says_so_once(
+    served: Service, tmp_path: Path
+) -> None:
+    trainer = "ett.init('again'); ett.flush(10); ett.end({}); ett.flush(10)"
+    with served.project("again") as service:
+        variables = environment(tmp_path, service.url, ETT_API_KEY=service.key)
+        said = []
+        for attempts, end in enumerate(("final=True", "", ""), start=1):
+            done = run_trainer(trainer.format(end), variables)
+            said += [line for line in done.stderr.splitlines() if "was finished" in line]
+            wait_for(partial(_is_over, service, attempts))
+    assert said == [
+        "ett: job again was finished: this launch begins another run of it",
+        "ett: job again was finished, but nobody ended it: the time since then is restart wait",
+    ]
+
+
+def _is_over(service: Service, attempts: int) -> bool:
+    if not service.knows("again"):
+        return False
+    answer = service.read("/v1/jobs/again")
+    return answer["state"] == "finished" and len(answer["attempts"]) == attempts

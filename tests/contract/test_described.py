@@ -179,11 +179,13 @@ REFUSED: dict[str, Json] = {
     "too_large": {"attributes": {"a": "x" * (17 << 10)}},
     "too_deep": {"attributes": {"a": [[[[[[[[[1]]]]]]]]]}},
     "conflict": {"id": "e-1", "rank": 7},
+    "other_cluster": {"launch": "8041", "attributes": {"slurm.cluster.name": "beta"}},
 }
 
 
 def test_every_code_of_the_closed_list_is_answered_and_described(service: Service) -> None:
-    service.ingest([{**BEAT, "id": "e-1"}])
+    of_alpha = {"launch": "8041", "attributes": {"slurm.cluster.name": "alpha"}}
+    service.ingest([{**BEAT, "id": "e-1"}, {**BEAT, **of_alpha}])
     page = json.dumps(service.described.page)
 
     pruned = "too_old"  # it needs a job that was pruned: see the tests of retention

@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from ett_service.client.identity import submitted_at_us
 from tests.builders.servers.ett import Server
 from tests.builders.servers.programs import needed
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
@@ -155,11 +156,31 @@ def test_without_the_service_or_the_api_the_pod_ends_as_it_would(
     assert server.get(JOB) is None
 
 
+def test_a_job_in_python_is_told_when_it_was_submitted() -> None:
+    """Do what its first lines say, and what the downward API does with the annotation."""
+    text = (KUBERNETES / "python-job.yaml").read_text()
+    assert "date -u +%Y-%m-%dT%H:%M:%SZ" in text
+    manifest = text.partition("apiVersion")[2].replace("SUBMITTED_AT", "2026-03-01T12:00:00Z", 1)
+    template = yaml.safe_load("apiVersion" + manifest)["spec"]["template"]
+    (trainer,) = template["spec"]["containers"]
+    sources = {each["name"]: each.get("valueFrom", {}) for each in trainer["env"]}
+    path = sources["ETT_SUBMITTED_AT"]["fieldRef"]["fieldPath"]
+    annotation = path.removeprefix("metadata.annotations['").removesuffix("']")
+    env = {"ETT_SUBMITTED_AT": template["metadata"]["annotations"][annotation]}
+    assert submitted_at_us(env) == 1_772_366_400_000_000
+
+
 @pytest.mark.parametrize("version", ["1.29", "1.36"])
 def test_kubernetes_takes_every_object(version: str) -> None:
-    files = [KUBERNETES / name for name in ("access.yaml", "job.yaml")]
+    files = [KUBERNETES / name for name in ("access.yaml", "job.yaml", "python-job.yaml")]
     objects = [each for path in files for each in yaml.safe_load_all(path.read_text())]
-    assert [each["kind"] for each in objects] == ["ServiceAccount", "Role", "RoleBinding", "Job"]
+    assert [each["kind"] for each in objects] == [
+        "ServiceAccount",
+        "Role",
+        "RoleBinding",
+        "Job",
+        "Job",
+    ]
     for each in objects:
         kubernetes_validate.validate(each, version, strict=True)
 

@@ -1,11 +1,13 @@
 import shutil
 import socket
 import subprocess
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.builders.kubernetes import at
 from tests.builders.servers.ett import Server
 from tests.builders.servers.processes import bare_environment, run
 from tests.builders.servers.waiting import wait_for
@@ -80,13 +82,50 @@ def test_a_job_that_is_preempted_and_fails_has_an_attempt_for_each(
     assert list((hooks.spool / "refused").iterdir()) == []
 
 
-def test_waiting_for_another_job_is_no_queueing(server: Server, hooks: Hooks) -> None:
+@pytest.mark.parametrize("why", ["STATEREASONPREV", "ORIG_DEPENDENCY"])
+def test_waiting_for_another_job_is_no_queueing(server: Server, hooks: Hooks, why: str) -> None:
     hooks.run("prolog.sh", beginning(85))
-    hooks.run("epilog.sh", {**end(85, "FAILED", waited=90), "STATEREASONPREV": "Dependency"})
+    hooks.run("epilog.sh", {**end(85, "FAILED", waited=90), why: "Dependency"})
     _attempts(server, "llm", 1)
     assert server.get("/v1/jobs/llm")["queue_wait_seconds"] == 0
+    assert _waited(server) == [
+        ("Dependency" if why == "STATEREASONPREV" else "deferred", 90),
+        ("", 0),
+    ]
+
+
+def _waited(server: Server) -> list[tuple[str, int]]:
+    """The stages and seconds of what it waited."""
     events = server.get("/v1/jobs/llm/events")["events"]
-    assert [event["stage"] for event in events if event.get("phase") == "queued"] == ["Dependency"]
+    spans = [each for each in events if each.get("phase") == "queued"]
+    return sorted(
+        ((each.get("stage", ""), round(at(each["at"]) - at(each["start"]))) for each in spans),
+        reverse=True,
+    )
+
+
+@pytest.mark.parametrize("is_the_next_life", [False, True])
+def test_waiting_for_nodes_after_another_job_is_queueing(
+    server: Server, hooks: Hooks, tmp_path: Path, is_the_next_life: bool
+) -> None:
+    """Slurm knows since when, unless it holds the next life of the job already."""
+    ended = end(85, "FAILED", waited=90) | {"ORIG_DEPENDENCY": "afterany:84"}
+    begun = int(str(ended["START"]))
+    submitted = begun - 90 + is_the_next_life
+    times = [datetime.fromtimestamp(each).isoformat() for each in (submitted, begun - 30)]  # noqa: DTZ006 -- as Slurm prints it
+    line = "JobId={} JobName=a Restarts=0 SubmitTime={} EligibleTime={} AccrueTime=Unknown"
+    lines = [line.format(number, *times) for number in (84, 85)]
+    (program := tmp_path / "scontrol").write_text(
+        "#!/bin/sh\ncat << END\n" + "\n".join(lines) + "\nEND\n"
+    )
+    program.chmod(0o755)
+    hooks.run("prolog.sh", beginning(85))
+    hooks.run("epilog.sh", {**ended, "PATH": f"{tmp_path}:/usr/bin:/bin"})
+    _attempts(server, "llm", 1)
+    assert server.get("/v1/jobs/llm")["queue_wait_seconds"] == (0 if is_the_next_life else 30)
+    assert _waited(server) == (
+        [("deferred", 90), ("", 0)] if is_the_next_life else [("deferred", 60), ("", 30)]
+    )
 
 
 def test_components_of_a_heterogeneous_job_are_one_attempt(server: Server, hooks: Hooks) -> None:

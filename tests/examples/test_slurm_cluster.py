@@ -1,6 +1,9 @@
 """A real Slurm of one node runs the scripts."""
 
+import sys
+import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from tests.builders.servers.ett import Server
 from tests.builders.servers.slurm import Slurm, slurm
 from tests.builders.servers.waiting import wait_for
+from tests.builders.trainers import spooled
 from tests.examples.conftest import EXAMPLES
 from tests.examples.slurm import Hooks
 
@@ -154,3 +158,22 @@ def test_an_outage_of_the_service_holds_no_job_up(
     cluster.submit("after", "true")
     _ended(server, "after", "completed")
     _ended(server, "alone", "completed")
+
+
+def test_a_launcher_asks_the_controller_when_its_job_was_submitted_and_why_it_is_to_stop(
+    cluster: Slurm, tmp_path: Path
+) -> None:
+    variables = {"ETT_SPOOL": str(tmp_path), "ETT_JOB": "asked", "PYTHONPATH": str(EXAMPLES.parent)}
+    exported = "".join(f"export {name}={value}; " for name, value in variables.items())
+    start = "import sys; from ett_service.cli.main import main; sys.exit(main())"
+    launcher = f"{sys.executable} -c '{start}' run -- sleep 600"
+    submitted_at = time.time()
+    number = cluster.submit("asked", f"{exported} exec {launcher}", "--begin=now+3")
+    cluster.reaches(number, "RUNNING")
+    wait_for(lambda: any(event["type"] == "attempt_started" for event in spooled(tmp_path)))
+    cluster.command("scancel", "--signal=TERM", "--full", number)
+    wait_for(lambda: any(event["type"] == "attempt_ended" for event in spooled(tmp_path)))
+    events = {event.get("phase", event["type"]): event for event in spooled(tmp_path)}
+    begun = datetime.fromisoformat(events["scheduling"]["start"]).timestamp()
+    assert begun == pytest.approx(submitted_at, abs=2)
+    assert "told to stop by SIGTERM" in events["attempt_ended"]["message"]

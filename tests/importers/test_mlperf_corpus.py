@@ -18,7 +18,7 @@ CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "mlperf
 OUTCOMES = {
     "success": (Outcome.COMPLETED, None, None),
     "success_but_killed_by_time_limit_in_shutdown": (Outcome.COMPLETED, None, None),
-    "not_converged": (Outcome.COMPLETED, None, None),
+    "not_converged": (Outcome.FAILED, "user", "unknown"),
     "scheduler_time_limit": (Outcome.FAILED, "infra", "scheduler_timeout"),
     "log_truncated": (Outcome.LOST, "unknown", "lost_contact"),
 }

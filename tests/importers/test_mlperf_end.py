@@ -51,10 +51,11 @@ def test_a_log_that_just_stops_is_lost_at_the_last_instant_heard(tmp_path: Path)
     assert attempt.ended_at == (START_S + 86) * 1_000_000
 
 
-def test_a_missed_quality_target_is_no_failure(tmp_path: Path) -> None:
+def test_a_missed_quality_target_is_a_failure_of_the_user(tmp_path: Path) -> None:
     attempt = ended(tmp_path, *without("run_stop"), line("run_stop", 90, status="aborted"))
 
-    assert (attempt.outcome, attempt.reason) == ("completed", "missed its quality target")
+    assert (attempt.outcome, attempt.reason) == ("failed", "missed its quality target")
+    assert (attempt.origin, attempt.cause) == ("user", "unknown")
 
 
 def test_abort_says_the_same_as_aborted(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_abort_says_the_same_as_aborted(tmp_path: Path) -> None:
         (line("run_stop", 90), line("status", 91, "abort")),
     ):
         attempt = ended(tmp_path, *without("run_stop"), *lines)
-        assert (attempt.outcome, attempt.reason) == ("completed", "missed its quality target")
+        assert (attempt.outcome, attempt.reason) == ("failed", "missed its quality target")
 
 
 def test_another_status_is_a_failure_with_that_reason(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.record.import_ import FORMATS
-from ett_service.importers.recognition import MARKS, by_format, recognised
+from ett_service.importers.recognition import MARKS, UNKNOWN, by_format, recognised
 from tests.builders.mllog import RUN, written
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", "../shared/corpus"))
@@ -47,7 +47,7 @@ def test_a_file_is_recognised_by_what_it_holds(tmp_path: Path) -> None:
     assert recognised([written(tmp_path, *RUN)]) == "mlperf"
 
 
-def test_the_first_file_of_a_folder_that_is_of_a_format_decides(tmp_path: Path) -> None:
+def test_a_folder_is_of_the_format_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(b"\x1f\x8bnothing")
     (tmp_path / "b.txt").write_text("hello")
     (tmp_path / "c").mkdir()
@@ -64,6 +64,20 @@ def test_what_no_mark_tells_is_the_spare_format(tmp_path: Path) -> None:
     assert by_format([table]) == {}
     assert by_format([table, log]) == {"mlperf": [table, log]}
     assert by_format([table, log], "csv") == {"csv": [table], "mlperf": [log]}
+
+
+def test_a_folder_of_several_formats_is_taken_apart(tmp_path: Path) -> None:
+    """Folders of one format stay whole, as a reader may find more in them than it is told."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    written(logs, *RUN)
+    (logs / "notes").write_text("hello")
+    (goodput := tmp_path / "b.jsonl").write_text('{"job_start_time": 1.0}')
+    (table := tmp_path / "a.csv").write_text("job,state\na,DONE\n")
+
+    parts = {"mlperf": [logs], "goodput": [goodput]}
+    assert by_format([tmp_path]) == {**parts, UNKNOWN: [table]}
+    assert by_format([tmp_path, table]) == {**parts, "goodput": [goodput, table], UNKNOWN: [table]}
 
 
 @pytest.mark.parametrize(

@@ -217,3 +217,44 @@ def test_ten_thousand_events_are_accepted_and_known_again(send: Send) -> None:
 
     assert verdict(send(*events)) == (10_000, 0, 0)
     assert verdict(send(*events)) == (0, 10_000, 0)
+
+
+def of_cluster(cluster: str, **members: Any) -> dict[str, Any]:
+    """An event of launch 8041 that says of which cluster that is."""
+    return wire(launch="8041", attributes={"slurm.cluster.name": cluster}, **members)
+
+
+def codes(verdicts: Verdicts) -> list[tuple[int | None, str]]:
+    return [(error.index, error.code) for error in verdicts.errors]
+
+
+def test_a_launch_of_another_cluster_is_refused_with_all_that_follows(send: Send) -> None:
+    assert verdict(send(of_cluster("alpha"), wire(launch="8041", rank=1))) == (2, 0, 0)
+    again = send(of_cluster("Alpha", rank=2), wire("job_ended", launch="8041", outcome="failed"))
+    assert verdict(again) == (2, 0, 0)
+
+    verdicts = send(
+        of_cluster("beta", rank=3),
+        wire("progress", step=1, launch="8041"),
+        wire("job_ended", launch="8041", outcome="completed"),
+        wire("progress", step=1, launch="9"),
+    )
+
+    assert codes(verdicts) == [(place, "other_cluster") for place in range(3)]
+    assert verdicts.accepted == 1
+    assert [each.pointer for each in verdicts.errors[:2]] == [
+        "/events/0/attributes/slurm.cluster.name",
+        "/events/1/launch",
+    ]
+
+
+def test_of_two_clusters_in_one_batch_the_first_stays(send: Send) -> None:
+    follows = wire("progress", step=1, launch="8041")
+    verdicts = send(
+        of_cluster("alpha"), of_cluster("beta", rank=1), follows, of_cluster("alpha", rank=2)
+    )
+    assert codes(verdicts) == [(1, "other_cluster"), (2, "other_cluster")]
+
+
+def test_jobs_of_other_names_may_have_the_same_launch_in_another_cluster(send: Send) -> None:
+    assert verdict(send(of_cluster("alpha"), of_cluster("beta", job="beta-llm"))) == (2, 0, 0)

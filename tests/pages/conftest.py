@@ -22,6 +22,10 @@ _RECEIVER: dict[str, object] = {
     "url": "https://93.184.215.14/x",
     "where": {"model": HACK[:90]},
 }
+_EXCLUDED = {
+    "from": instant(NOW).replace("06:00", "03:10"),
+    "to": instant(NOW).replace("06:00", "03:11"),
+}
 _MUTE: dict[str, object] = {
     "cohort": {"model": HACK[:90]},
     "until": "2026-04-01T00:00:00Z",
@@ -68,6 +72,7 @@ def people(site: Site) -> None:
     sent: tuple[tuple[str, str, dict[str, object]], ...] = (
         ("POST", "/v1/markers", {**MARKER, "title": HACK, "labels": {HACK[:60]: HACK[:60]}}),
         ("PUT", f"{job}/attempts/0/verdict", {"origin": "user", "cause": "oom", "why": HACK}),
+        ("PUT", f"{job}/exclusion", {**_EXCLUDED, "why": HACK}),
         ("POST", "/v1/receivers", _RECEIVER),
         ("POST", "/v1/regressions/mutes", _MUTE),
         (

@@ -1,13 +1,19 @@
 """The pages in a real browser: nothing fails, nothing is fetched elsewhere, everybody can read."""
 
+import csv
+import re
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from ett_service.storage.record.keys import PREFIX_LENGTH
 from tests.builders.servers.site import PROJECT, Site
+from tests.builders.servers.visit import Visit
 from tests.golden.fleet import NOW, instant
 from tests.pages.conftest import HOSTILE
 
@@ -31,7 +37,15 @@ PAGES = (
 )
 COMPARISON = "/compare?base=model:llm-slow&with=model:llm-live"
 NUMBERED = (*PAGES[:10], "/quality", COMPARISON)
-DARK = ("/", "/jobs/live-failed")
+MORE = (
+    COMPARISON,
+    "/quality",
+    f"/jobs/{quote(HOSTILE, safe='')}/events",
+    "/definitions",
+    "/sign-in",
+    "/jobs/nobody",
+)
+DARK = ("/", "/jobs/live-failed", COMPARISON, "/regressions", "/settings", "/what-if")
 _SERIOUS = {"serious", "critical"}
 
 
@@ -65,38 +79,15 @@ _INCOMPLETE = """() => [...document.querySelectorAll("main figure")].filter((cha
 }).map((chart) => chart.getAttribute("aria-label"))"""
 
 
-class Visit:
-    """A window of the browser that writes down what goes wrong in it."""
+def of_a_finding(site: Site) -> str:
+    """Return the address of the finding that there is."""
+    (finding, *_) = site.api().get("/v1/regressions").json()["regressions"]
+    return f"/regressions/{finding['id']}"
 
-    def __init__(self, chromium: Any, site: Site, **options: Any) -> None:
-        self.site = site
-        self.context = chromium.new_context(base_url=site.url, **options)
-        self.page = self.context.new_page()
-        self.faults: list[str] = []
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("request", self._requested)
 
-    def _console(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
-            self.faults.append(message.text)
-
-    def _requested(self, request: Any) -> None:
-        if not request.url.startswith((self.site.url, "data:")):
-            self.faults.append(f"asked {request.url}")
-
-    def enter(self, key: str = "") -> None:
-        """Sign in at once."""
-        cookies = self.site.reader(key).cookies
-        name, text = next((each.name, each.value) for each in cookies.jar)
-        self.context.add_cookies([{"name": name, "value": text, "url": self.site.url}])
-
-    def sign_in(self, key: str = "") -> None:
-        """Sign in as people do."""
-        self.page.goto("/sign-in")
-        self.page.fill("#key", key or self.site.key())
-        self.page.press("#key", "Enter")
-        self.page.wait_for_url(f"{self.site.url}/")
+def every_page(site: Site) -> tuple[str, ...]:
+    """Return the addresses of pages of every kind."""
+    return (*PAGES, *MORE, of_a_finding(site))
 
 
 @pytest.fixture
@@ -106,31 +97,35 @@ def visit(chromium: Any, site: Site) -> Iterator[Visit]:
     window.enter()
     yield window
     window.context.close()
-    assert window.faults == []
+    # The page of an address where nothing is has the status of it, which browsers tell.
+    assert [fault for fault in window.faults if "404" not in fault] == []
+
+
+def serious_faults(page: Any) -> dict[str, list[str]]:
+    """Return what keeps people from reading the page, with where it is."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe").Axe()
+    return {
+        each["id"]: [node["html"][:200] for node in each["nodes"][:2]]
+        for each in axe.run(page).response["violations"]
+        if each["impact"] in _SERIOUS
+    }
 
 
 def test_nobody_is_kept_from_reading_and_no_script_of_an_event_runs(visit: Visit) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe").Axe()
-    seen: dict[str, list[str]] = {}
-    for theme, paths in (("light", PAGES), ("dark", DARK)):
+    seen: dict[str, dict[str, list[str]]] = {}
+    for theme, paths in (("light", every_page(visit.site)), ("dark", DARK)):
         visit.page.emulate_media(color_scheme=theme)
         for path in paths:
             visit.page.goto(path)
             assert visit.page.title() != "hacked"
-            found = axe.run(visit.page).response["violations"]
-            seen |= {
-                f"{theme} {path} {each['id']}": [node["html"][:200] for node in each["nodes"][:2]]
-                for each in found
-                if each["impact"] in _SERIOUS
-            }
+            if found := serious_faults(visit.page):
+                seen[f"{theme} {path}"] = found
     assert seen == {}
 
 
 def test_numbers_say_what_they_mean_and_charts_have_table_csv_and_command(visit: Visit) -> None:
-    visit.page.goto("/regressions")
-    finding = visit.page.locator("main tbody th a").first.get_attribute("href")
     seen = {}
-    for path in (*NUMBERED, finding):
+    for path in (*NUMBERED, of_a_finding(visit.site)):
         visit.page.goto(path)
         seen[path] = (visit.page.evaluate(_UNEXPLAINED), visit.page.evaluate(_INCOMPLETE))
     assert {path: faults for path, faults in seen.items() if any(faults)} == {}
@@ -139,16 +134,16 @@ def test_numbers_say_what_they_mean_and_charts_have_table_csv_and_command(visit:
 def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, viewport={"width": 360, "height": 740})
     window.enter()
-    for path in PAGES:
+    for path in every_page(site):
         window.page.goto(path)
         assert window.page.evaluate("document.documentElement.scrollWidth") <= 360, path
     window.context.close()
-    assert window.faults == []
+    assert [fault for fault in window.faults if "404" not in fault] == []
 
 
 def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
     visit.page.set_viewport_size({"width": 720, "height": 1000})  # A4 within its margins
-    for path in PAGES:
+    for path in every_page(visit.site):
         visit.page.goto(path)
         visit.page.emulate_media(media="print", color_scheme="dark")
         assert visit.page.evaluate("document.documentElement.scrollWidth") <= 720, path
@@ -159,6 +154,10 @@ def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
 def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, java_script_enabled=False)
     window.sign_in()
+    for path in every_page(site):
+        window.page.goto(path)
+        assert window.page.locator("main h1").count() == 1, path
+    window.page.goto("/")
     assert window.page.locator("figure svg").count() >= 4
     window.page.locator("summary:has-text('View as table')").first.click()
     assert window.page.locator("#to-target table").is_visible()
@@ -185,6 +184,59 @@ def test_filters_links_and_the_back_button_lead_where_they_say(visit: Visit) -> 
     page.go_back()
     page.go_back()
     assert "q=live-f" in page.url
+
+
+def test_a_filter_of_the_fleet_stays_until_it_is_taken_away(visit: Visit) -> None:
+    page = visit.page
+    page.goto("/?by=team")
+    page.click("#cohorts summary >> nth=0")
+    page.click("#cohorts tbody th a >> nth=0")
+    assert "where=team" in page.url
+    page.fill("input[name=from]", "2026-03-01")
+    page.fill("input[name=to]", "2026-03-08")
+    page.click("main form button:has-text('Show')")
+    assert "where=team" in page.url
+    assert "2026-03-01 00:00 to 2026-03-09 00:00 UTC" in page.locator("p.when").inner_text()
+    page.click(".chip")
+    assert "where=" not in page.url
+    page.go_back()
+    assert "where=team" in page.url
+
+
+def test_who_may_decides_about_a_finding_in_the_browser(visit: Visit) -> None:
+    page = visit.page
+    page.goto(of_a_finding(visit.site))
+    page.fill("form[action$=triage] input[name=why]", "seen in a browser")
+    page.click("form[action$=triage] button[value=expected]")
+    assert "Triaged as expected" in page.locator("p.when:not(.crumb)").inner_text()
+    assert page.locator("#history td", has_text="seen in a browser").count() == 1
+
+
+def test_a_sign_in_is_refused_with_its_reason_and_a_link_signs_in_once(
+    chromium: Any, site: Site
+) -> None:
+    window = Visit(chromium, site)
+    page = window.page
+    page.goto("/jobs?q=live")
+    page.fill("#key", "ett_wrong")
+    page.press("#key", "Enter")
+    assert "not a key" in page.get_by_role("alert").inner_text()
+    page.fill("#key", site.key(["write"]))
+    page.press("#key", "Enter")
+    assert "may not read" in page.get_by_role("alert").inner_text()
+    page.fill("#key", site.key())
+    page.press("#key", "Enter")
+    page.wait_for_url("**/jobs?q=live")
+    page.click("text=Sign out")
+    ticket = site.state.sessions.ticket(site.key()[:PREFIX_LENGTH])
+    page.goto(f"/sign-in?ticket={ticket}")
+    assert page.url == f"{site.url}/"
+    page.click("text=Sign out")
+    assert page.goto(f"/sign-in?ticket={ticket}").status == 403
+    assert "used before" in page.get_by_role("alert").inner_text()
+    window.context.close()
+    refusals = [fault for fault in window.faults if "401" not in fault and "403" not in fault]
+    assert refusals == []
 
 
 def test_the_name_of_an_attempt_opens_and_closes_its_stages(visit: Visit) -> None:
@@ -229,6 +281,36 @@ def test_a_running_job_moves_by_itself(visit: Visit) -> None:
     assert page.locator("main[data-live]").count() == 0, "there is nothing more to wait for"
 
 
+def test_what_a_reader_opened_stays_open_while_a_running_job_moves(visit: Visit) -> None:
+    page = visit.page
+    visit.site.ingest(running("opened", "train_loop", 9))
+    page.goto("/jobs/opened")
+    page.click("#life svg a >> nth=0")
+    page.locator("#expanded #lanes svg").wait_for()
+    for panel in ("#life", "#attempts", "#expanded #lanes"):
+        for summary in page.locator(f"{panel} summary").all():
+            summary.click()
+    opened = page.locator("details[open]").count()
+    assert opened >= 5
+    visit.site.ingest(running("opened", "evaluation", 4)[-1:])
+    page.locator("#life svg text", has_text="evaluation").wait_for()
+    page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
+    assert page.locator("details[open]").count() == opened
+    assert page.locator("#expanded #lanes svg").is_visible()
+
+
+def running(job: str, phase: str, minutes_ago: int) -> list[dict[str, object]]:
+    """Return the events of a job that runs, and began a phase so long ago."""
+    at = instant(NOW - timedelta(hours=3))
+    place = {"job": job, "attempt": 0}
+    begun = {"type": "phase_started", "phase": phase}
+    return [
+        {"type": "attempt_started", "gpus": 8, "at": at, **place},
+        {**begun, "phase": "launcher_init", "at": at, **place},
+        {**begun, "at": instant(NOW - timedelta(minutes=minutes_ago)), **place},
+    ]
+
+
 def test_the_first_event_turns_the_first_page_into_the_fleet(
     chromium: Any, empty_site: Site
 ) -> None:
@@ -236,6 +318,9 @@ def test_the_first_event_turns_the_first_page_into_the_fleet(
     window.enter()
     window.page.goto("/")
     assert "Nothing is recorded yet" in window.page.locator("h1").inner_text()
+    assert serious_faults(window.page) == {}
+    window.page.set_viewport_size({"width": 360, "height": 740})
+    assert window.page.evaluate("document.documentElement.scrollWidth") <= 360
     at = instant(NOW).replace("06:00", "05:00")
     begin = {"job": "first", "at": at, "attempt": 0}
     empty_site.ingest(
@@ -255,3 +340,48 @@ def test_another_project_is_not_found(chromium: Any, site: Site) -> None:
     answer = window.page.goto(f"/jobs/live-failed?project={PROJECT}")
     assert answer.status == 404
     window.context.close()
+
+
+# Each chart: what its table has in the first column, and where the CSV is.
+_TABLES = """() => [...document.querySelectorAll("main section.panel")].flatMap((panel) => {
+  if (!panel.querySelector("figure")) return [];
+  const file = [...panel.querySelectorAll(".tools a")].find((each) => each.textContent === "CSV");
+  const table = panel.querySelector("table");
+  if (!file || !table) return [];
+  const rows = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
+  return [{ ident: panel.id, csv: file.getAttribute("href"), rows }];
+})"""
+CSV_PAGES = (
+    *NUMBERED,
+    "/checkpoints?window=90d",
+    "/compare?base=model:llm-slow&with=model:llm-live",
+)
+
+
+def test_the_csv_of_a_panel_has_the_rows_of_its_table(visit: Visit) -> None:
+    reader = visit.site.reader()
+    wrong: dict[str, str] = {}
+    for path in dict.fromkeys(CSV_PAGES):
+        visit.page.goto(path)
+        panels = visit.page.evaluate(_TABLES)
+        files = [panel["csv"] for panel in panels]
+        # The start of an attempt is drawn once more by itself, of the same spans.
+        if len(set(files)) < len(files) and "/attempts/" not in path:
+            wrong[path] = f"panels share a CSV: {files}"
+        for panel in panels:
+            read = list(csv.reader(StringIO(reader.get(panel["csv"]).text)))
+            cells = {_plain(cell) for row in read for cell in row}
+            missing = [
+                name for name in panel["rows"] if _is_named(name) and _plain(name) not in cells
+            ]
+            if len(read) - 1 < len(panel["rows"]) or missing:
+                wrong[f"{path} {panel['ident']}"] = f"{len(read) - 1} rows, lacks {missing[:3]}"
+    assert wrong == {}
+
+
+def _is_named(text: str) -> bool:
+    return re.fullmatch(r"[a-z_0-9]+( [a-z_]+)?", text) is not None and not text[:1].isdigit()
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", " ")

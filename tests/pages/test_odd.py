@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.builders.clock import instant as us_of
-from tests.builders.servers.site import Site, served_from
+from tests.builders.servers.site import Document, Site, served_from
 from tests.golden.fleet import NOW, instant
 
 AT, LATER = instant(NOW - timedelta(hours=3)), instant(NOW - timedelta(hours=1))
@@ -44,6 +44,17 @@ def odd_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("odd-pages")
     with served_from(_migrated_sqlite, folder, us_of(instant(NOW))) as running:
         yield running
+
+
+def test_a_job_that_only_queues_has_no_numbers_yet(odd_site: Site) -> None:
+    key = odd_site.key(["write", "read"], project="queueing")
+    events = FLEETS["a job that only queues"]
+    odd_site.ingest([{"job": "odd", "attempt": 0} | event for event in events], key)
+    page = Document.of(odd_site.reader(key).get("/jobs"))
+    cells = [each.text.strip() for each in page.all("td")]
+    assert "0.0s" not in cells
+    assert not any("0.0%" in cell for cell in cells)
+    assert cells.count("-") >= 6
 
 
 @pytest.mark.parametrize("name", FLEETS)

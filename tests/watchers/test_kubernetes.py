@@ -157,3 +157,18 @@ def test_a_watcher_that_ends_follows_nothing_any_longer() -> None:
     world = World()
     world.watcher.source.stop()
     assert world.stream.has_stopped
+
+
+def test_a_job_with_the_name_of_one_in_another_namespace_is_refused_and_said_once(
+    world: World,
+) -> None:
+    world.poll()
+    other = k8s.job("llm", 30)
+    other["metadata"] |= {"namespace": "vision", "uid": "uid-of-the-other"}
+    world.put(other)
+    assert world.poll() == []
+    world.put(other)
+    assert world.poll() == []
+    (refusal,) = [line for line in world.said if "refused" in line]
+    assert "Job llm of namespace vision is called llm as one of namespace research" in refusal
+    assert refusal.endswith("tell them apart by --name '{namespace}-{name}'")

@@ -9,11 +9,23 @@ from typing import Any
 
 import pytest
 
-from tests.builders import one_job
+from tests.builders import kubernetes as k8s
+from tests.builders import one_job, otlp
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.imports import Wire
 from tests.builders.kubernetes import START, at
-from tests.builders.one_job import END, GPUS, LAUNCH, LIVES, PLACED, RESTARTED, RUNS, Life, Process
+from tests.builders.one_job import (
+    END,
+    GPUS,
+    LAUNCH,
+    LIVES,
+    NAME,
+    PLACED,
+    RESTARTED,
+    RUNS,
+    Life,
+    Process,
+)
 from tests.builders.servers.application import Service
 
 SLURM, KUBERNETES, TRAINER = SENDERS = ("slurm", "kubernetes", "trainer")
@@ -150,6 +162,41 @@ def test_whoever_tells_of_it_and_in_whatever_order_it_is_one_job(
     assert {each["gpus"] for each in answer["attempts"]} == {GPUS}
     assert answer["queue_wait_seconds"] == (0 if senders == (TRAINER,) else lives[0].start)
     assert answer["state"] == "finished"
+
+
+IN_A_JOBSET: dict[str, otlp.Value] = {
+    "k8s.job.name": "llm-workers-0",
+    "k8s.pod.uid": "3b1f",
+    "k8s.pod.label.jobset.sigs.k8s.io/jobset-name": NAME,
+    "nemo.run.id": "run-7",
+    "dl.world_size": GPUS,
+}
+
+
+@pytest.mark.parametrize("tells_the_uid", [True, False], ids=["uid", "name"])
+def test_spans_beside_the_watcher_of_kubernetes_are_of_its_attempts(
+    stories: Stories, lives: Sequence[Life], tmp_path: Path, tells_the_uid: bool
+) -> None:
+    """Neither the run's number nor the Job of which a JobSet is made is a launch."""
+    uid = k8s.uid(NAME)
+    more = {"k8s.pod.label.jobset.sigs.k8s.io/jobset-uid": uid} if tells_the_uid else {}
+    spans = one_job.by_otlp(tmp_path, lives, IN_A_JOBSET | more)
+    assert {event["job"] for event in spans} == {NAME}
+    watched = one_job.by_kubernetes(lives, is_named=False)
+
+    answers = [stories.answer(*order) for order in permutations([watched, spans])]
+    chance = Random(1)
+    for _ in range(3):
+        shuffled = chance.sample(events := [*watched, *spans], len(events))
+        answers.append(stories.answer(shuffled[::2], shuffled[1::2], settles=True))
+
+    answer = answers[0]
+    assert answers == [answer] * len(answers)
+    # Nothing in the pods says of which attempt they are: each set of them is a cycle.
+    outcomes = [each[-1] for each in expected_attempts(lives, (KUBERNETES, TRAINER))]
+    assert attempts(answer) == [(uid, 0, cycle, each) for cycle, each in enumerate(outcomes)]
+    both = {second: expected(second, lives, (KUBERNETES, TRAINER)) for second in SECONDS}
+    assert painted(answer) == {second: what for second, what in both.items() if what}
 
 
 def test_what_they_say_may_come_event_by_event_in_any_order(stories: Stories, sent: Sent) -> None:

@@ -16,7 +16,6 @@ from tests.builders.sacct import row, titles, written
 from tests.builders.servers.accounting import Accounting, accounting
 
 NOON_S = 1_772_366_400
-QUOTED = "'{cluster}-{name}'"
 RUNNING = {"State": "RUNNING", "End": "Unknown"}
 PREEMPTED = {"State": "PREEMPTED", "End": "2026-03-01T12:30:00"}
 AGAIN = {"Submit": "2026-03-01T12:30:00", "Eligible": "2026-03-01T12:32:00",
@@ -159,15 +158,8 @@ def test_what_was_not_sent_stays_in_the_window(slurm: Accounting) -> None:
     assert begins[1:] == ["2026-03-01T12:50:00"] * 2
 
 
-def test_two_clusters_with_the_same_ids_are_told_apart(slurm: Accounting) -> None:
-    slurm.holds({}, {"Cluster": "beta"}, {"JobID": "9", "Cluster": "beta"})
-    lines: list[str] = []
-    source = Slurm(Naming(), os.environ, clusters="alpha,beta", now=Clock(), say=lines.append)
-    runs = everything(source)
-    assert [run.events[0]["launch"] for run in runs] == ["8041", "9"]
-    assert lines == [
-        f"refused: job 8041 of cluster beta is called llm as one of another: use --name {QUOTED}"
-    ]
+def test_two_clusters_with_the_same_ids_are_told_apart_by_a_template(slurm: Accounting) -> None:
+    slurm.holds({}, {"Cluster": "beta"})
     named = Slurm(Naming("{cluster}-{name}"), os.environ, clusters="alpha,beta", now=Clock())
     assert {run.job for run in everything(named)} == {"alpha-llm", "beta-llm"}
 

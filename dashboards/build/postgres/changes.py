@@ -3,6 +3,7 @@
 from dashboards.build.kit import (
     Dashboard,
     Field,
+    Link,
     Panel,
     Query,
     Row,
@@ -10,6 +11,7 @@ from dashboards.build.kit import (
     Stack,
     Variable,
     VariableKind,
+    to_page,
 )
 from dashboards.build.postgres.shared import (
     DATASOURCE,
@@ -164,6 +166,7 @@ CHANGES = Dashboard(
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, _KIND, _REACH),
     annotations=(MARKERS, REGRESSIONS),
+    links=(Link("Page of the changes", to_page("/changes")),),
     rows=(_FINDINGS, _LEDGER, _TOGETHER),
     since="now-60d",
 )

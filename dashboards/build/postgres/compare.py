@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from dashboards.build.kit import (
     Dashboard,
     Field,
+    Link,
     Paint,
     Row,
     Source,
     Stack,
     Variable,
+    to_page,
 )
 from dashboards.build.postgres.shared import (
     DATASOURCE,
@@ -125,6 +127,7 @@ COMPARE = Dashboard(
     source=Source.POSTGRES,
     variables=(DATASOURCE, ETT_URL, PROJECT, *_choices()),
     annotations=(MARKERS,),
+    links=(Link("Page that compares two sets", to_page("/compare")),),
     rows=(_SIDE_BY_SIDE, _DISTRIBUTIONS),
     since="now-28d",
 )

@@ -179,7 +179,7 @@ _DETAIL = Row(
     "Recoveries, checkpoints and stages",
     (
         table(
-            "All recoveries of the job",
+            "From each ending to the next loop",
             "From the end of a training loop to the next one of another attempt, "
             "the silence before it, and the training repeated after it. Those after a cancelled "
             "attempt, and one that is not over, are among them; the fleet's times to recover leave "

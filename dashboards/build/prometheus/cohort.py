@@ -1,6 +1,6 @@
 """The dashboard of one model family."""
 
-from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.kit import Dashboard, Link, Row, Source, ett_url, to_page
 from dashboards.build.prometheus.cohort_time_spent import MIX, NOW, SPENT
 from dashboards.build.prometheus.cohort_times import RECOVERY_ROW, START_ROW
 from dashboards.build.prometheus.shared import MARKERS, OF_COHORTS, TO_JOBS
@@ -11,9 +11,9 @@ COHORT = Dashboard(
     description="One or more model families: where their time goes, this week and the week "
     "before, and how long starts and recoveries take.",
     source=Source.PROMETHEUS,
-    variables=OF_COHORTS,
+    variables=(*OF_COHORTS, ett_url()),
     annotations=(MARKERS,),
-    links=(TO_JOBS,),
+    links=(TO_JOBS, Link("Page of the fleet", to_page("/"))),
     rows=(
         Row("How is it doing?", NOW),
         Row("Where does its time go?", SPENT),

@@ -1,6 +1,17 @@
 """The dashboard of PT2 compilation."""
 
-from dashboards.build.kit import Dashboard, Format, Kind, Paint, Query, Row, Source
+from dashboards.build.kit import (
+    Dashboard,
+    Format,
+    Kind,
+    Link,
+    Paint,
+    Query,
+    Row,
+    Source,
+    ett_url,
+    to_page,
+)
 from dashboards.build.prometheus.promql import (
     HOUR_S,
     clusters,
@@ -180,9 +191,9 @@ COMPILE = Dashboard(
     "model families to look at. Stages of a compilation, and first against restarted attempts, "
     "are in the database.",
     source=Source.PROMETHEUS,
-    variables=OF_COHORTS,
+    variables=(*OF_COHORTS, ett_url()),
     annotations=(MARKERS,),
-    links=(TO_JOBS,),
+    links=(TO_JOBS, Link("Jobs that compile most", to_page("/?category=pt2_compile#jobs"))),
     rows=(
         Row("What does it cost?", _NOW),
         Row("How long does it take?", _LONG),

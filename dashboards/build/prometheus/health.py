@@ -1,6 +1,6 @@
 """The dashboard of the service itself."""
 
-from dashboards.build.kit import Dashboard, Row, Source
+from dashboards.build.kit import Dashboard, Link, Row, Source, ett_url, to_page
 from dashboards.build.prometheus.health_aggregation import (
     AGGREGATION,
     FRESHNESS,
@@ -16,8 +16,9 @@ HEALTH = Dashboard(
     title="Is the service healthy?",
     description=("Whether events arrive, aggregation keeps up, and requests are answered."),
     source=Source.PROMETHEUS,
-    variables=OF_SERVICE,
+    variables=(*OF_SERVICE, ett_url()),
     annotations=(MARKERS,),
+    links=(Link("Page of data quality", to_page("/quality")),),
     since="now-6h",
     refresh="1m",
     rows=(

@@ -38,6 +38,7 @@ from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import BodyTooLarge, Code
 from ett_service.ingest.wire import Limits
 from ett_service.storage.jobs import listing
+from ett_service.storage.jobs.ledgers import finished
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import StoreEpoch, decode_body
@@ -207,6 +208,11 @@ class BatchAnswer(Answer):
         description="The rejected events, in the order of the batch. The codes:\n\n"
         + "\n".join(f"- `{code}`: {code.sentence}" for code in Code)
     )
+    finished: dict[str, str | None] = Field(
+        {},
+        description="The jobs that were finished before an attempt in this batch began, each with "
+        "the outcome of its `job_ended`, null where none stands; left out where there is none.",
+    )
 
 
 class EventPage(Answer):
@@ -252,22 +258,25 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Resp
         )
         epoch: StoreEpoch = request.state.store_epoch
 
-        def write(conn: Connection) -> tuple[Verdicts, str]:
+        def write(conn: Connection) -> tuple[Verdicts, str, dict[str, str | None]]:
             verdicts = accept(conn, batch, project_id=key.project_id, now_us=now_us)
-            return verdicts, epoch.of(conn)
+            begun = {each.job for each in batch.arrivals if each.type == "attempt_started"}
+            before = finished(conn, key.project_id, begun) if begun else {}
+            return verdicts, epoch.of(conn), before
 
-        verdicts, store_epoch = await asyncio.wrap_future(state.store.submit(write))
+        verdicts, store_epoch, before = await asyncio.wrap_future(state.store.submit(write))
     count_verdicts(request, state, verdicts, now_us=now_us, history=batch.history)
     if batch.dropped:
         request.state.own.count_drops(batch.dropped)
         dropped = {"event": "sender_dropped", "dropped": dict(batch.dropped)}
         _log.warning("A sender dropped events of its own.", extra=dropped)
     errors = [refusal_members(error) for error in verdicts.errors]
-    answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors)
+    answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors, finished=before)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
-        members = {**answer.model_dump(), "errors": errors}
+        members = {**answer.model_dump(exclude={"finished"}), "errors": errors}
         raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
-    return Response(answer.model_dump_json(), media_type="application/json")
+    body = answer.model_dump_json(exclude=None if before else {"finished"})
+    return Response(body, media_type="application/json")
 
 
 def count_verdicts(

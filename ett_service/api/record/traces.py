@@ -129,7 +129,7 @@ async def accept_traces(request: Request, key: WritingKey, state: State) -> Resp
         )
         write = partial(accept, request=traces, project_id=key.project_id, now_us=now_us)
         receipt = await asyncio.wrap_future(state.store.submit(write))
-    count_verdicts(request, state, receipt.together, now_us=now_us)
+    count_verdicts(request, state, receipt.verdicts, now_us=now_us)
     rejected = sum(receipt.rejected.values())
     request.state.own.count_spans(traces.count, unmapped=traces.unmapped, rejected=rejected)
     return _answer(receipt, media_type(request.headers["content-type"]))

@@ -24,7 +24,8 @@ from ett_service.core.planning.audit import (
     ratio,
 )
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.recognition import by_format
+from ett_service.importers.kubernetes import cluster
+from ett_service.importers.recognition import UNKNOWN, by_format
 
 TITLES: Mapping[str, str] = {
     "ett_ratio": "ETT%",
@@ -85,6 +86,7 @@ def _options(parser: ArgumentParser) -> None:
         help="the format of all; each path's is recognised if not given",
     )
     parser.add_argument("--job", metavar="NAME", help="make all runs attempts of this job")
+    parser.set_defaults(template=cluster.DEFAULT_NAME)
 
 
 def _audit(args: Namespace) -> Answer:
@@ -99,7 +101,10 @@ def _audit(args: Namespace) -> Answer:
         if missing := next((path for path in args.paths if not path.exists()), None):
             raise Failure(f"{missing}: there is no such file or folder")
         raise Failure("the format of these files is not recognised", "Name it with --format.")
-    name, tally, jobs, total = ", ".join(grouped), Tally(), dict[str, Job](), Report()
+    tally, jobs, total = Tally(), dict[str, Job](), Report()
+    for path in grouped.pop(UNKNOWN, ()):
+        total.miss(path, "is of no known format and is not read; audit it by itself with --format")
+    name = ", ".join(grouped)
     for each, paths in grouped.items():
         form = FORMATS[each]
         runs, report = form.read(paths, args.job, **keywords_of(form.options, args))
@@ -253,7 +258,7 @@ def _write_records(of: JobAudit, job: Job) -> None:
 VERB = Verb(
     description="Show what every published definition makes of the same log, which records each "
     "ignores, and which ETT% rests on. Nothing is sent.",
-    options=(_options, *OPTIONS.values()),
+    options=(_options, *(offer for name, offer in OPTIONS.items() if name != "template")),
     run=_audit,
     write=_write,
     as_json=_as_json,

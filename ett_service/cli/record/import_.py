@@ -4,20 +4,15 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from threading import Timer
 from typing import NamedTuple
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from ett_service.cli.arguments import server
 from ett_service.cli.output import say, write_json, write_line
+from ett_service.cli.progress import reading
 from ett_service.cli.record import otlp_files
-from ett_service.cli.record.import_delivery import Delivery, Tally
+from ett_service.cli.record.import_delivery import Delivery, Tally, told_twice
 from ett_service.cli.record.import_options import CHECKED, OPTIONS, Checked, keywords_of
 from ett_service.cli.verb import Failure, Verb, add_json
 from ett_service.importers import mlperf
@@ -40,7 +35,11 @@ FORMATS: Mapping[str, Format] = {
     "csv": Format("CSV files, by a mapping", table.read_csv, ("mapping", "zone")),
     "dlrover": Format("training events of DLRover", dlrover.read, ("zone",)),
     "goodput": Format("entries of Google's ml-goodput-measurement (JSON)", goodput.read),
-    "k8s": Format("dumps of Kubernetes (kubectl get -o json or yaml, saved watches)", dumps.read),
+    "k8s": Format(
+        "dumps of Kubernetes (kubectl get -o json or yaml, saved watches)",
+        dumps.read,
+        ("template",),
+    ),
     "log": Format("any log, by a profile of patterns", profiled_log.read, ("profile", "zone")),
     "megatron": Format(
         "output of Megatron-LM or DeepSpeed, and progress.txt", megatron.read, ("zone",)
@@ -58,8 +57,6 @@ FORMATS: Mapping[str, Format] = {
     ),
     "wandb": Format("offline runs of Weights & Biases (run-*.wandb)", wandb.read),
 }
-
-_PATIENCE_S = 1.0
 
 
 def _options(parser: ArgumentParser) -> None:
@@ -100,14 +97,14 @@ def _import(args: Namespace) -> None:
         )
     runs, report = form.read(args.paths, args.job, **keywords)
     tally = Tally()
-    with _progress(report, tally):
+    with reading(args.paths, lambda: f"{report.records} records, {tally.events} events"):
         if args.dry_run:
             _print(runs, tally)
         else:
             _send(args, runs, tally)
     _complain(report, tally)
     refused = len(report.refused) + len(tally.refused)
-    if not args.dry_run and (tally.runs or refused):
+    if tally.runs or refused:
         _summarize(args, report, tally)
     if tally.broken:
         raise Failure(
@@ -151,6 +148,8 @@ def _send(args: Namespace, runs: Iterator[ImportedRun], tally: Tally) -> None:
             if tally.take(run):
                 delivery.take(run)
         delivery.finish()
+        if args.format == "sacct" and (twice := told_twice(args, tally.launches)):
+            say(twice)
     except Failure:
         if (begun := delivery.begun) is not None:
             say(f"{begun.path}: of job {begun.job} a part is stored; import it again for the rest")
@@ -177,44 +176,21 @@ def _complain(report: Report, tally: Tally) -> None:
 
 
 def _summarize(args: Namespace, report: Report, tally: Tally) -> None:
-    if args.json:
-        write_json({**asdict(report), **tally.as_json()})
+    figures = {**asdict(report), **tally.as_json()}
+    if args.json and args.dry_run:  # the events are the data
+        print(json.dumps(figures, ensure_ascii=False), file=sys.stderr)
         return
-    for job in tally.jobs:
+    if args.json:
+        write_json(figures)
+        return
+    for job in tally.jobs if not args.dry_run else ():
         write_line(job)
+    done = "printed" if args.dry_run else f"{tally.accepted} accepted, {tally.duplicate} duplicates"
     print(
-        f"{report.files} files, {len(tally.jobs)} jobs: {tally.accepted} events accepted, "
-        f"{tally.duplicate} duplicates, {tally.rejected} refused",
+        f"{report.files} files, {report.records} records read, {report.skipped} lines skipped, "
+        f"{len(tally.jobs)} jobs: {tally.events} events, {done}, {tally.rejected} refused",
         file=sys.stderr,
     )
-
-
-@contextmanager
-def _progress(report: Report, tally: Tally) -> Iterator[None]:
-    """Show on a terminal how far it is, once that takes longer than people like to wait."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-
-    def counts() -> Text:
-        return Text(f"{report.files} files, {report.records} records, {tally.events} events")
-
-    live = Live(
-        get_renderable=counts,
-        console=console,
-        transient=True,
-        redirect_stdout=False,  # it may be a pipe, and is data
-        redirect_stderr=False,
-    )
-    patience = Timer(_PATIENCE_S, live.start)
-    patience.start()
-    try:
-        yield
-    finally:
-        patience.cancel()
-        patience.join()
-        live.stop()
 
 
 VERB = Verb(

@@ -11,18 +11,27 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-from ett_service.cli.remote import exchange, refusal
+from ett_service.cli.remote import ask, exchange, refusal
 from ett_service.cli.verb import Failure, now_us
 from ett_service.client.sending.transport import Response
-from ett_service.importers.importer import Fact, ImportedRun
+from ett_service.importers.importer import Fact, ImportedRun, names_cluster
 from ett_service.ingest.decode import Batch, decode
+from ett_service.ingest.refusals import Code
 from ett_service.ingest.wire import Limits
 
 _BATCH = 500
 _PART = 5_000  #: events are checked so many at a time, whatever the size of their run
 _PATIENCE_S = 600.0
 _LONGEST_PAUSE_S = 30.0
+_MOST_LAUNCHES = 10_000
+_MOST_NAMES = 1000
+_BY_ID = "slurm-{}"
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+_OTHER_CLUSTER = (
+    "launch {} of job {} is recorded of another cluster: tell the jobs of each apart, "
+    "by --name '{{cluster}}-{{name}}' or by ett.job"
+)
 
 _UNBOUNDED = 1 << 40
 _LIMITS = Limits(_UNBOUNDED, _UNBOUNDED, _UNBOUNDED)
@@ -42,6 +51,7 @@ class Tally:
     codes: Counter[str] = field(default_factory=Counter)  #: why events were rejected
     refused: list[str] = field(default_factory=list)  #: ``path:line: why``, runs not sent
     broken: dict[str, str] = field(default_factory=dict)  #: job: why a part of it is missing
+    launches: dict[str, str] = field(default_factory=dict)  #: the job of each, of the latest
 
     def take(self, run: ImportedRun) -> bool:
         """Count a run; False where the service would refuse a part of it, so that none is sent."""
@@ -55,7 +65,19 @@ class Tally:
             return False
         self.runs += 1
         self.jobs[run.job] = None
+        if run.facts and (launch := run.facts[0].event.get("launch")):
+            self.launches[launch] = run.job
+            if len(self.launches) > _MOST_LAUNCHES:
+                del self.launches[next(iter(self.launches))]
         return True
+
+    def turn_away(self, run: ImportedRun, fact: Fact) -> None:
+        """Note that the server has the run's launch of another cluster, and took nothing of it."""
+        why = _OTHER_CLUSTER.format(fact.event.get("launch", ""), run.job)
+        reason = f"{run.path}:{fact.line}: {why}"
+        if self.refused[-1:] != [reason]:  # its events lie side by side
+            self.refused.append(reason)
+            self.runs -= 1
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as JSON has them."""
@@ -126,7 +148,9 @@ class Delivery:
         for start in range(0, len(waiting), _BATCH):
             run, _ = waiting[start]
             self.begun = run if start and waiting[start - 1][0] is run else None
-            self._send([each for each in waiting[start : start + _BATCH] if self._is_whole(each)])
+            again = [(run, fact) for fact in run.facts if self.begun and names_cluster(fact.event)]
+            part = [*again, *waiting[start : start + _BATCH]]
+            self._send([each for each in part if self._is_whole(each)])
         self.begun = None
 
     def _is_whole(self, waiting: tuple[ImportedRun, Fact]) -> bool:
@@ -145,8 +169,32 @@ class Delivery:
         tally.codes.update(error["code"] for error in verdict["errors"])
         for error in verdict["errors"]:
             run, fact = waiting[error["index"]]
+            if error["code"] == Code.OTHER_CLUSTER:
+                tally.turn_away(run, fact)
+                continue
             reason = _reason(run, fact, error["code"], error["pointer"])
             tally.broken.setdefault(run.job, reason)
+
+
+def told_twice(args: Namespace, launches: Mapping[str, str]) -> str:
+    """Return what to do about a Slurm job that its trainer told under another name than *launches*.
+
+    Trainers without a name of their own go by ``slurm-`` and the id. Empty where no such job is
+    known, or where the key may not read.
+    """
+    try:
+        answer = ask(args, "/v1/jobs", {"q": _BY_ID.format(""), "limit": _MOST_NAMES})
+        names = {each["job"] for each in answer["jobs"]}
+    except (Failure, TypeError, KeyError):
+        return ""
+    for launch, job in launches.items():
+        name = _BY_ID.format(launch)
+        if name in names and name != job:
+            return (
+                f"{name}, as its trainer calls it, and {job} are one job told twice: give trainers "
+                "ETT_JOB=$SLURM_JOB_NAME, or name jobs here by --name 'slurm-{id}'"
+            )
+    return ""
 
 
 def post(args: Namespace, body: Mapping[str, Any]) -> Response:

@@ -1,7 +1,7 @@
 """Options of ``ett import`` that some formats have and others do not."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -9,8 +9,9 @@ from typing import Any, Final, Protocol
 from ett_service.cli.verb import Failure
 from ett_service.core.errors import EttError
 from ett_service.importers.instants import UnknownZone, machine_zone, zone
+from ett_service.importers.kubernetes import cluster
 from ett_service.importers.logs import profiled_log, table
-from ett_service.importers.slurm.facts import DEFAULT_NAME, NAMES
+from ett_service.importers.slurm import facts
 
 _LOCAL = "local"
 
@@ -33,26 +34,40 @@ def _timezone(parser: ArgumentParser) -> None:
     )
 
 
-def slurm_name(parser: ArgumentParser) -> None:
-    """Offer ``--name``."""
-    parser.add_argument(
-        "--name",
-        type=_template,
-        default=DEFAULT_NAME,
-        metavar="TEMPLATE",
-        help="what each job is called, of "
-        + " ".join(f"{{{field}}}" for field in NAMES)
-        + " (default: {name}, with the task of an array; trainers without ETT_JOB: slurm-{id})",
-    )
+def _name_option(
+    names: Sequence[str], default: str, what: str, dest: str
+) -> Callable[[ArgumentParser], None]:
+    fields = " ".join(f"{{{field}}}" for field in names)
+
+    def read(text: str) -> str:
+        try:
+            text.format_map(dict.fromkeys(names, ""))
+        except (KeyError, ValueError, IndexError, AttributeError):
+            raise ArgumentTypeError(f"{text!r} has fields other than {fields}") from None
+        return text
+
+    def offer(parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--name",
+            dest=dest,
+            type=read,
+            default=default,
+            metavar="TEMPLATE",
+            help=f"what each job is called, of {fields} (default: {what})",
+        )
+
+    return offer
 
 
-def _template(text: str) -> str:
-    try:
-        text.format_map(dict.fromkeys(NAMES, ""))
-    except (KeyError, ValueError, IndexError, AttributeError):
-        fields = " ".join(f"{{{field}}}" for field in NAMES)
-        raise ArgumentTypeError(f"{text!r} has fields other than {fields}") from None
-    return text
+slurm_name = _name_option(
+    facts.NAMES,
+    facts.DEFAULT_NAME,
+    "{name}, with the task of an array; trainers without ETT_JOB: slurm-{id}",
+    "name",
+)
+kubernetes_name = _name_option(
+    cluster.NAMES, cluster.DEFAULT_NAME, "{name}; ETT_JOB in its pods goes before", "template"
+)
 
 
 class Checked(Protocol):
@@ -81,6 +96,7 @@ def _file_option(
 OPTIONS: Mapping[str, Callable[[ArgumentParser], None]] = {
     "mapping": _file_option("--mapping", table.Mapping, "YAML of columns and events"),
     "name": slurm_name,
+    "template": kubernetes_name,
     "profile": _file_option("--profile", profiled_log.Profile, "YAML of named patterns"),
     "zone": _timezone,
 }

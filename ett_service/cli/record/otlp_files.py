@@ -85,7 +85,9 @@ class _Check:
         return refused
 
     def _said(self, event: WireEvent) -> tuple[object, ...] | None:
-        """Return what an event shares with others; None where its instants are to be looked at."""
+        """Return what an event shares with others; None where it is to be looked at by itself."""
+        if "attributes" in event:
+            return None
         for name in ("at", "start"):
             if not _FIRST <= event.get(name, _FIRST) <= self._latest:
                 return None
@@ -226,9 +228,9 @@ def _is_zstd(message: _Message) -> bool:
 
 
 def _events(conversion: Conversion) -> Iterator[WireEvent]:
-    yield from conversion.events
-    for speaker in conversion.speakers:
+    for speaker in conversion.speakers:  # they say of which cluster a launch is
         yield from _of_process(conversion, speaker)
+    yield from conversion.events
 
 
 def _of_process(conversion: Conversion, speaker: Speaker) -> Iterator[WireEvent]:

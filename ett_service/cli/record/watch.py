@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -12,8 +13,8 @@ from typing import NamedTuple, NoReturn
 
 from ett_service.cli.arguments import DEFAULT_URL, seconds, server
 from ett_service.cli.output import say
-from ett_service.cli.record.import_delivery import Delivery, Tally
-from ett_service.cli.record.import_options import slurm_name
+from ett_service.cli.record.import_delivery import Delivery, Tally, told_twice
+from ett_service.cli.record.import_options import kubernetes_name, slurm_name
 from ett_service.cli.verb import Exit, Failure, NotAllowed, Verb, add_json
 from ett_service.importers.importer import ImportedRun
 from ett_service.importers.kubernetes.cluster import Cluster
@@ -24,6 +25,7 @@ from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Poll, Source, Unavailable, Watcher
 
 _EVERY_S = 30.0
+_LOOK_FOR_TWICE_EVERY_S = 600.0
 
 
 class Watched(NamedTuple):
@@ -36,6 +38,7 @@ class Watched(NamedTuple):
 
 def _kubernetes_options(parser: ArgumentParser) -> None:
     """Offer what is special about Kubernetes."""
+    kubernetes_name(parser)
     parser.add_argument(
         "--namespace", metavar="NAME", help="watch this namespace only (default: all)"
     )
@@ -70,7 +73,7 @@ def _kubernetes(args: Namespace) -> Kubernetes:
         raise Failure(
             str(error), "Run it in a pod with an account, or where kubectl works."
         ) from None
-    feed = Feed(Cluster(args.cluster))
+    feed = Feed(Cluster(args.cluster, template=args.template))
     return Kubernetes(feed, kubernetes_api.streams(api, feed, say), say=say)
 
 
@@ -122,7 +125,7 @@ def _watch(args: Namespace) -> Exit:
     """Watch until SIGTERM or SIGINT; what was not sent then is sent by whoever watches next."""
     report: Callable[[Poll], None] = _print if args.json else _ignore
     source = WATCHERS[args.scheduler].source(args)
-    watcher = Watcher(source, _sender(args), say, args.every, report)
+    watcher = Watcher(source, _Sender(args), say, args.every, report)
     try:
         if args.once:
             return Exit.DONE if watcher.try_to_poll() else Exit.FAILED
@@ -133,11 +136,18 @@ def _watch(args: Namespace) -> Exit:
     return Exit.DONE
 
 
-def _sender(args: Namespace) -> Callable[[Iterable[ImportedRun]], None]:
-    complaints: set[str] = set()
+class _Sender:
+    """Sends what a watcher found, and says what is wrong with it, each thing once."""
 
-    def send(runs: Iterable[ImportedRun]) -> None:
-        tally = Tally()
+    def __init__(self, args: Namespace) -> None:
+        self._args = args
+        self._said: set[str] = set()
+        self._launches: dict[str, str] = {}  #: the job of each since the latest look for others
+        self._looked_at = -_LOOK_FOR_TWICE_EVERY_S
+
+    def __call__(self, runs: Iterable[ImportedRun]) -> None:
+        """Send them. Raises ``Unavailable``, and ``NotAllowed`` where trying again is in vain."""
+        args, tally = self._args, Tally()
         delivery = Delivery(args, tally, history=False)
         try:
             for run in runs:
@@ -148,11 +158,22 @@ def _sender(args: Namespace) -> Callable[[Iterable[ImportedRun]], None]:
             raise
         except Failure as error:
             raise Unavailable(f"{args.url or DEFAULT_URL}: {error}") from error
-        for why in {*tally.refused, *tally.broken.values()} - complaints:
-            complaints.add(why)
-            say(f"refused: {why}")
+        for why in dict.fromkeys([*tally.refused, *tally.broken.values()]):
+            self._say_once(f"refused: {why}")
+        if args.scheduler == "slurm":
+            self._look_for_twice(tally.launches)
 
-    return send
+    def _look_for_twice(self, launches: Mapping[str, str]) -> None:
+        self._launches.update(launches)
+        if time.monotonic() - self._looked_at >= _LOOK_FOR_TWICE_EVERY_S:
+            self._looked_at = time.monotonic()
+            self._say_once(told_twice(self._args, self._launches))
+            self._launches.clear()
+
+    def _say_once(self, what: str) -> None:
+        if what and what not in self._said:
+            self._said.add(what)
+            say(what)
 
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:

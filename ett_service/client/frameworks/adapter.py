@@ -114,7 +114,9 @@ class Framework:
 
 
 def is_wanted(env: Mapping[str, str]) -> bool:
-    """Whether the environment says where to record to, so that entry points take part."""
+    """Whether something is recorded, or the environment says where to: entry points take part."""
+    if current.recorder is not None or current.revive is not None:
+        return True
     return bool(env.get("ETT_URL") or env.get("ETT_SPOOL")) and not is_disabled(env)
 
 

@@ -1,6 +1,5 @@
 """How Lightning writes and reads checkpoints, for its Trainer and for Fabric: ``CheckpointIO``."""
 
-import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -25,9 +24,9 @@ def durable_in_background(save: Checkpoint, path: Any) -> None:
 def _write(_io: Any, checkpoint: Any, path: Any, *_: Any, **__: Any) -> AbstractContextManager[Any]:
     del checkpoint  # named as Lightning names it, which passes it by name at times
     save = _background.pop(str(path), None)
-    if threading.current_thread() is not threading.main_thread():
-        return Afterwards(done=save.durable) if save is not None else NOTHING
     recorder, last = current.found(), current.steps.last
+    if not current.trains_here():
+        return Afterwards(done=save.durable) if save is not None else NOTHING
     if recorder is None or recorder.saving is not None or last is None:
         return NOTHING
     return framework.checkpoint(last[1])

@@ -62,7 +62,7 @@ class EttTrainerCallback(TrainerCallback):
 
 
 def hook(module: Any) -> None:
-    """Have every Trainer of ``transformers.trainer`` report, if the environment says where to."""
+    """Have every Trainer of ``transformers.trainer`` report, where anything is to be recorded."""
     if is_wanted(os.environ) and EttTrainerCallback not in module.DEFAULT_CALLBACKS:
         module.DEFAULT_CALLBACKS.append(EttTrainerCallback)
 

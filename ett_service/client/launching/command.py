@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,9 @@ from ett_service.client.launching.launcher import (
 )
 from ett_service.client.launching.runs import (
     ends_the_job,
-    finished_notice,
     fresh_name,
     is_recorded_as,
-    lacks_its_script,
+    lacks_its_program,
     shared_name,
 )
 from ett_service.client.recorder import Recorder
@@ -49,9 +48,12 @@ from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import say_allocation
+from ett_service.client.starting.slurm import submission
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
+_NOTHING_RAN = frozenset({126, NOT_FOUND})
+"""What a shell ends with where what it was to run cannot be run or is not there."""
 
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
@@ -100,19 +102,19 @@ def run(args: argparse.Namespace) -> int:
         return _complain("there is no command to run", "Try: ett run -- python train.py", USAGE)
     env = child_environment(os.environ, command, args.job, args.url)
     launch = Launch(command, env, more_follows=args.more_follows)
-    if lacks_its_script(command):
+    if lacks_its_program(command, env):
         env["ETT_DISABLED"] = "1"
     records = not is_disabled(env)
     if records:
         _before(launch)
     try:
-        code = run_child(command, env, partial(_begun, launch) if records else _ignored)
+        ended = run_child(command, env, partial(_begun, launch) if records else _ignored)
     except OSError as error:
         return _complain(f"{command[0]}: {error.strerror}", "Check the command's name.", NOT_FOUND)
     if records:
-        ending = as_evidence(ending_of(code, command), launch.memory.since())
+        ending = as_evidence(ending_of(ended, command, env), launch.memory.since())
         _after(launch, ending, as_json=args.json)
-    return 128 - code if code < 0 else code
+    return 128 - ended.code if ended.code < 0 else ended.code
 
 
 @dataclass
@@ -145,8 +147,10 @@ def _begin(launch: Launch, identity: Identity) -> Recorder:
 
 @guarded(otherwise=None)
 def _before(launch: Launch) -> None:
-    """Name the job for the child, whatever that would call it, and look whether it was finished."""
+    """Name the job for the child, whatever that would call it."""
     env, command = launch.env, launch.command
+    if env.get("SLURM_PROCID", "0") == "0":
+        env |= submission(env)  # one of all tasks asks
     name = job_name(env)
     if name is None:
         if env.get("ETT_JOB"):
@@ -158,15 +162,11 @@ def _before(launch: Launch) -> None:
         return
     env[NAMED] = name
     launch.identity = identity
-    if launch.target is not None and ends_the_job(identity, env, command):
-        words = finished_notice(identity.job, launch.target)
-        if words is not None:
-            notice(words)
 
 
 @guarded(otherwise=None)
 def _begun(launch: Launch) -> None:
-    """Say that the attempt exists, now that its command runs."""
+    """Say that the attempt exists, now that its command has run for a while."""
     if launch.identity is not None:
         _say_start(_begin(launch, launch.identity), launch)
 
@@ -188,7 +188,7 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
 
     A job that only the child could name is known by what it left.
     """
-    recorder = launch.session.recorder or _begin_late(launch)
+    recorder = launch.session.recorder or _begin_late(launch, ending)
     if recorder is None:
         return
     if recorder.identity.leads:
@@ -205,7 +205,7 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
         recorder.write({"type": "job_ended", "cycle": None, **ending})
     sender = launch.session.sender
     launch.session.close()
-    launch.sent = sender.closing().tally
+    launch.sent = sender.closing().tally + sender.carried_over
     _ship_after(launch, recorder.identity, as_json=as_json)
 
 
@@ -223,20 +223,26 @@ def _say_exit(recorder: Recorder, began_us: int) -> None:
             recorder.write({**span, "stage": stage, "rank": None}, now)
 
 
-def _begin_late(launch: Launch) -> Recorder | None:
-    """Begin to record once it is known whether the child has named the job itself."""
+def _begin_late(launch: Launch, ending: Mapping[str, Any]) -> Recorder | None:
+    """Begin to record what has ended, once it is known whether the child has named the job itself.
+
+    Where nothing ran there is no attempt: a shell says so by its code at once.
+    """
     env, fresh = launch.env, launch.fresh
-    identity = left_by_child(env, launch.command, launch.began_us)
-    if identity is not None and identity.job != fresh:
-        return _begin(launch, identity)
-    identity = launcher_identity(env, launch.command)
-    if fresh is None or identity is None:
+    left = left_by_child(env, launch.command, launch.began_us)
+    if left is not None and launch.identity is None and left.job != fresh:
+        return _begin(launch, left)
+    if left is None and ending.get("exit_code") in _NOTHING_RAN:
         return None
-    if not is_recorded_as(fresh, default_root(env), launch.began_s):
+    identity = launch.identity or launcher_identity(env, launch.command)
+    if identity is None:
         return None
+    if launch.identity is None:
+        if fresh is None or not is_recorded_as(fresh, default_root(env), launch.began_s):
+            return None
+        notice(f"recorded as job {fresh}; --job names it")
     recorder = _begin(launch, identity)
     _say_start(recorder, launch)
-    notice(f"recorded as job {fresh}; --job names it")
     return recorder
 
 

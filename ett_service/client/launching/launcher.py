@@ -3,11 +3,12 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ett_service.client.autostart import VARIABLE as AUTO_START
 from ett_service.client.identity import Identity, identify, launch_of
@@ -15,7 +16,15 @@ from ett_service.client.lines import new_producer
 from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import default_root
 from ett_service.client.sending.tallies import LAUNCHER, job_of
+from ett_service.client.starting.slurm import stopped
 from ett_service.client.starting.torchrun import is_torchrun, joins_nodes, rendezvous_id
+
+SETTLED_SECONDS = 2.0
+"""A command that has run for so long is there."""
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_HEEDED_SECONDS = 600.0
+"""What goes on for longer after it was told to stop has not stopped for that."""
 
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -63,15 +72,26 @@ def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int)
     return launcher_identity({**env, "ETT_JOB": job}, command) if job else None
 
 
-def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> int:
-    """Run the command until it ends, signals passed on; return its code, negative for a signal.
+class Ended(NamedTuple):
+    """How a command ended."""
 
-    *started* is called once it runs. Raises ``OSError`` where it cannot be started.
+    code: int  #: negative for a signal
+    told_by: int | None = None  #: the first signal from outside that told it to stop
+
+
+def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> Ended:
+    """Run the command until it ends, signals passed on.
+
+    *started* is called once it has run for two seconds. Raises ``OSError`` where it cannot be
+    started.
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
+    told: list[tuple[int, float]] = []
 
     def forward(number: int, _: FrameType | None) -> None:
+        if number in _STOPPING:
+            told.append((number, time.monotonic()))
         # A terminal has sent Ctrl-C to the child itself.
         if number != signal.SIGINT or not os.isatty(0):
             early.append(number)
@@ -81,8 +101,13 @@ def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[
         child = subprocess.Popen(command, env=env)  # noqa: S603 -- it is the user's command
         children.append(child)
         _pass_on(early, children)
-        started()
-        return child.wait()
+        try:
+            code = child.wait(SETTLED_SECONDS)
+        except subprocess.TimeoutExpired:
+            started()
+            code = child.wait()
+    heeded_from = time.monotonic() - _HEEDED_SECONDS
+    return Ended(code, next((number for number, at in told if at > heeded_from), None))
 
 
 def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> None:
@@ -91,9 +116,21 @@ def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> N
         children[0].send_signal(signals.pop(0))
 
 
-def ending_of(code: int, command: Sequence[str]) -> dict[str, Any]:
-    """Tell the end of the attempt from how its process ended."""
+def ending_of(ended: Ended, command: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
+    """Tell the end of the attempt from how its process ended.
+
+    What was told to stop has not failed by itself, whatever it makes of that: the signal is the
+    evidence, not the exit code. Ctrl-C cancels. Who has sent SIGTERM only a scheduler knows: until
+    it says so that is a failure of unknown cause, which its word still can overrule.
+    """
+    code, told_by = ended
     facts: dict[str, Any] = {"reason": f"{Path(command[0]).name} ended, seen by ett run"}
+    if told_by is not None:
+        name = signal.Signals(told_by).name
+        facts["message"] = f"told to stop by {name} from outside, then ended with code {code}"
+        is_asked = told_by == signal.SIGINT or code == 0
+        facts |= {"outcome": "cancelled" if is_asked else "failed", **stopped(env)}
+        return facts | {"signal": -code if code < 0 else told_by}
     if code == 0:
         return {"outcome": "completed", "exit_code": 0, **facts}
     if code < 0:

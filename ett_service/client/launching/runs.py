@@ -1,15 +1,14 @@
 """The runs of a job as the launcher sees them: what they are called, and when they are over."""
 
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ett_service.client.guard import guarded
 from ett_service.client.identity import Identity, job_name
-from ett_service.client.sending.delivery import Target
-from ett_service.client.sending.notices import job_answer
 from ett_service.client.sending.spool import job_directory
 from ett_service.client.starting.torchrun import (
     is_torchrun,
@@ -18,10 +17,46 @@ from ett_service.client.starting.torchrun import (
     rendezvous_id,
 )
 
-_ASK_SECONDS = 1.0
 _LONGEST_SCRIPT = 60
 _PYTHON = re.compile(r"python[\d.]*")
-_NO_SCRIPT = ("-m", "-c", "--module", "--no-python", "--no_python")
+_MODULE = ("-m", "--module")
+_NO_SCRIPT = (*_MODULE, "-c", "--no-python", "--no_python")
+_LAUNCHERS = ("torchrun", "accelerate")
+_LAUNCHING_MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+)
+_PASSING_ON = (
+    "env",
+    "ionice",
+    "nice",
+    "nohup",
+    "numactl",
+    "setsid",
+    "srun",
+    "stdbuf",
+    "taskset",
+    "time",
+    "timeout",
+)
+"""Programs that only run what follows their own options."""
+
+_ELSEWHERE = re.compile(r"-C|-D|--chdir|--container")
+_LOOK_SECONDS = 10.0
+_ABSENT = 44
+_LOOK = f"""
+import sys
+name, path = "", None
+for part in sys.argv[1].split("."):
+    name = name + "." + part if name else part
+    found = (finder.find_spec(name, path) for finder in sys.meta_path)
+    spec = next(filter(None, found), None)
+    if spec is None:
+        sys.exit({_ABSENT})
+    path = spec.submodule_search_locations or []
+"""
+"""Looks for a module as ``python -m`` does, but imports none of its packages."""
 _PROGRAMS = re.compile(r"(python|torchrun|bash|sh|srun|env|accelerate)[\d.]*")
 
 
@@ -43,13 +78,67 @@ def shared_name(command: Sequence[str], env: Mapping[str, str]) -> str | None:
     return job_name({"ETT_JOB": rendezvous_id(command, env)})
 
 
-def lacks_its_script(command: Sequence[str]) -> bool:
-    """Whether Python or torchrun is to run a script that is not there: no job begins with that."""
-    if not is_torchrun(command) and not _PYTHON.fullmatch(Path(command[0]).name):
+def lacks_its_program(command: Sequence[str], env: Mapping[str, str]) -> bool:
+    """Whether Python, torchrun or accelerate is to run a script or module that is not there.
+
+    No job begins with that. ``env`` and the like, which only pass on what they run, are looked
+    through.
+    """
+    place = _place_of_runner(command)
+    if place is None:
         return False
-    words = list(takewhile(lambda word: word not in _NO_SCRIPT, command[1:]))
-    script = next((word for word in words if word.endswith(".py")), None)
-    return script is not None and not Path(script).exists()
+    words = list(command[place + 1 :])
+    if words[:1] == ["-m"] and words[1:2] and words[1] in _LAUNCHING_MODULES:
+        words = words[2:]
+    options = list(takewhile(lambda word: word not in _NO_SCRIPT, words))
+    script = next((word for word in options if word.endswith(".py")), None)
+    if script is not None:
+        return not Path(script).exists()
+    flag, *named = words[len(options) : len(options) + 2] or [""]
+    if flag not in _MODULE or not named or Path(command[0]).name == "srun":
+        return False
+    python = _python_before(command, place, len(command) - len(words) + len(options), env)
+    return python is not None and _lacks_module(python, named[0], env)
+
+
+def _place_of_runner(command: Sequence[str]) -> int | None:
+    """Return which word is Python or a launcher of it, None where that cannot be told."""
+    passes_on = Path(command[0]).name in _PASSING_ON
+    for place, word in enumerate(command):
+        name = Path(word).name
+        if _PYTHON.fullmatch(name) or name in _LAUNCHERS:
+            return place
+        if not passes_on or _ELSEWHERE.match(word):
+            break
+    return None
+
+
+def _python_before(
+    command: Sequence[str], place: int, end: int, env: Mapping[str, str]
+) -> list[str] | None:
+    """Return the words that start the Python which looks for a module, None where unknown."""
+    runner = Path(command[place]).name
+    if runner not in _LAUNCHERS:
+        is_launching = "-m" in command[place:end]
+        return list(command[: place + 1] if is_launching else command[:end])
+    path = shutil.which(command[place], path=env.get("PATH"))
+    beside = None if path is None else Path(path).with_name("python3")
+    return [*command[:place], str(beside)] if beside is not None and beside.exists() else None
+
+
+def _lacks_module(python: Sequence[str], module: str, env: Mapping[str, str]) -> bool:
+    try:
+        done = subprocess.run(  # noqa: S603 -- the Python that the user is about to run
+            [*python, "-c", _LOOK, module],
+            env={**env, "ETT_DISABLED": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LOOK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == _ABSENT
 
 
 def is_recorded_as(job: str, root: Path, began_s: float) -> bool:
@@ -79,17 +168,3 @@ def ends_the_job(identity: Identity, env: Mapping[str, str], command: Sequence[s
 
 def _whole(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
-
-
-@guarded(otherwise=None)
-def finished_notice(job: str, target: Target) -> str | None:
-    """Return a line on what a launch does to a job that is finished.
-
-    None where the job is not, or where that cannot be asked within a second.
-    """
-    _, answer = job_answer(job, target, _ASK_SECONDS)
-    if answer.get("state") != "finished":
-        return None
-    if answer.get("outcome") == "completed":
-        return f"job {job} was finished: this launch begins another run of it"
-    return f"job {job} was finished, but not completed: the time since then is restart wait"

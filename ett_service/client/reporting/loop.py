@@ -95,6 +95,7 @@ def enter_loop(source: str | None = None, at: int | None = None) -> bool:
     if loop.entered_at is not None:
         return below
     loop.entered_at = entered = recorder.now() if at is None else at
+    recorder.cost.count_here()
     if at is None and loop.watched and not loop.stepped:
         _launch_until_the_loop(recorder, entered)
     else:
@@ -153,6 +154,8 @@ def step_due() -> None:
     entered = loop.entered_at
     if entered is not None and not loop.announced:
         _announce(recorder, max(entered, loop.last_compile_at or entered))
+    if not loop.has_begun:
+        recorder.cost.count_here()
     loop.stepped = True
     recorder.write_due_step()
 

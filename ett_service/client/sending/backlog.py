@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.client.sending.seals import Unsealing
-from ett_service.client.sending.spool import ACKED, OWNER, REFUSED
+from ett_service.client.sending.spool import ACKED, OWNER, PROGRESS, REFUSED, importance
 
 _REFUSED_LIMIT = 1 << 20
 
@@ -67,6 +67,7 @@ class Backlog:
     position: Position = field(default_factory=Position)
     epoch: str = ""  #: of the store that has what is settled
     _seals: Unsealing = field(init=False)
+    _thinned: set[int] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         base_us = self.owner.get("base_us")
@@ -113,14 +114,69 @@ class Backlog:
                 total -= self.position.offset
         return max(total, 0)
 
+    def thin(self, excess: int) -> int:
+        """Give up the oldest progress and signs of life, until *excess* bytes are free.
+
+        Only segments that are closed and wholly unsent are thinned, each once. Returns how many
+        lines were given up. Raises ``OSError`` where the disk takes no shorter segment.
+        """
+        given_up = 0
+        for number in self._segments()[:-1]:
+            if excess <= 0:
+                break
+            if number == self.position.segment or number in self._thinned:
+                continue
+            if time.time() - self._path(number).stat().st_mtime < _SETTLING_SECONDS:
+                break
+            self._thinned.add(number)
+            lines = self._path(number).read_bytes().splitlines(keepends=True)
+            kept = [line for line in lines if importance(line) > PROGRESS]
+            if len(kept) < len(lines):
+                given_up += len(lines) - len(kept)
+                excess -= sum(map(len, lines)) - sum(map(len, kept))
+                self._replace(number, b"".join(kept))
+        return given_up
+
+    def expire(self, before_s: float) -> int:
+        """Give up the closed segments that were last written before an instant of the wall clock.
+
+        Returns how many unsent lines were in them. Raises ``OSError``.
+        """
+        segments, given_up = self._segments(), 0
+        for number in segments[:-1] if self.alive else segments:
+            path = self._path(number)
+            if path.stat().st_mtime < before_s:
+                given_up += self._lines_in(number)
+                path.unlink()
+        return given_up
+
+    def _replace(self, number: int, content: bytes) -> None:
+        path = self._path(number)
+        written_at = path.stat().st_mtime
+        thinner = path.with_suffix(".thin")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(thinner, flags, 0o600)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(fd)
+            os.utime(thinner, (written_at, written_at))
+            thinner.replace(path)
+        except OSError:
+            thinner.unlink(missing_ok=True)
+            raise
+
     def unsent_lines(self) -> int:
         """How many lines the server has not settled."""
-        count = 0
-        for number in self._segments():
-            with suppress(OSError), self._path(number).open("rb") as segment:
-                segment.seek(self.position.offset if number == self.position.segment else 0)
-                count += sum(1 for _ in segment)
-        return count
+        return sum(map(self._lines_in, self._segments()))
+
+    def _lines_in(self, number: int) -> int:
+        """How many lines of a segment the server has not settled."""
+        with suppress(OSError), self._path(number).open("rb") as segment:
+            segment.seek(self.position.offset if number == self.position.segment else 0)
+            return sum(1 for _ in segment)
+        return 0
 
     def advance(self, end: Position, epoch: str = "") -> None:
         """Remember that the store *epoch* has everything before *end*, and give back the disk.
@@ -181,7 +237,8 @@ class Backlog:
 
     def discard(self) -> None:
         """Remove a spool that is settled; what was refused stays for its owner to read."""
-        for path in [*map(self._path, self._all_segments()), self.directory / ACKED]:
+        unfinished = self.directory.glob("*.thin")  # its process died in that
+        for path in [*map(self._path, self._all_segments()), *unfinished, self.directory / ACKED]:
             path.unlink(missing_ok=True)
         (self.directory / OWNER).unlink(missing_ok=True)
         if not (self.directory / REFUSED).exists():

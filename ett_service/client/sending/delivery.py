@@ -50,6 +50,8 @@ class Verdict:
     wait_seconds: float | None = None  #: as the server asked
     reason: str = ""
     epoch: str = ""  #: of the store that settled it
+    finished: Mapping[str, object] = field(default_factory=dict)
+    """Jobs that were so before an attempt in it began, with the outcome of their ``job_ended``."""
 
     def __add__(self, other: "Verdict") -> "Verdict":
         """Put the verdicts of two halves together; the one that is not settled decides."""
@@ -62,6 +64,7 @@ class Verdict:
             worse.wait_seconds,
             worse.reason,
             other.epoch or self.epoch,
+            {**self.finished, **other.finished},
         )
 
 
@@ -168,7 +171,9 @@ def _settled(members: Mapping[str, object], lines: Sequence[bytes]) -> Verdict:
     )
     epoch = members.get("store_epoch")
     named = epoch if isinstance(epoch, str) else ""
-    return Verdict(Fate.SETTLED, accepted, duplicate, refused, epoch=named)
+    before = members.get("finished")
+    finished = before if isinstance(before, dict) else {}
+    return Verdict(Fate.SETTLED, accepted, duplicate, refused, epoch=named, finished=finished)
 
 
 def _members(answer: transport.Response) -> dict[str, object]:

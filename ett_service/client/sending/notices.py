@@ -26,6 +26,16 @@ def notice(message: str) -> None:
         sys.stderr.flush()
 
 
+def goes_on(job: str, outcome: object) -> str:
+    """Return what a launch does to a job that was finished, with the *outcome* of its end.
+
+    That is None where nobody has said that no attempt will follow.
+    """
+    if outcome is not None:
+        return f"job {job} was finished: this launch begins another run of it"
+    return f"job {job} was finished, but nobody ended it: the time since then is restart wait"
+
+
 @dataclass(frozen=True, slots=True)
 class Closing:
     """What has become of the events of a process, or of a launch, when it is over."""

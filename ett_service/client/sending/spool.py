@@ -28,10 +28,26 @@ LIMIT = 64 << 20
 SEGMENT = 4 << 20
 """Bytes after which a new segment begins."""
 
-_RESERVED = 8 << 20
-"""What edges may fill beyond it: progress and heartbeats are dropped first."""
+_FOR_EDGES = 4 << 20
+"""What the begins and ends of phases may fill beyond it: progress and heartbeats go first."""
+
+_FOR_FACTS = 8 << 20
+"""What the facts of an attempt may: that it began, failed or ended, its checkpoints, its job."""
 
 _RING = 1000
+
+PROGRESS, EDGE, FACT = range(3)
+"""How much a line matters: what matters less is given up first, of that the oldest."""
+
+_TYPE = b'"type":"'
+_KINDS = {
+    b"progress": PROGRESS,
+    b"heartbeat": PROGRESS,
+    b"phase_started": EDGE,
+    b"phase_ended": EDGE,
+    b"span": EDGE,
+    b"": EDGE,
+}
 
 _sync = getattr(os, "fdatasync", os.fsync)  # not every system has the cheaper one
 
@@ -48,6 +64,11 @@ def job_directory(root: Path, job: str) -> Path:
     """Where the spools of one job lie; the digest keeps apart what the readable part may not."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", job)[:60].lstrip(".")
     return root / f"{readable}-{hashlib.sha256(job.encode()).hexdigest()[:8]}"
+
+
+def importance(line: bytes) -> int:
+    """Tell how much a line matters, by its type, which stands before all that others have named."""
+    return _KINDS.get(line.partition(_TYPE)[2].partition(b'"')[0], FACT)
 
 
 def segment_name(number: int) -> str:
@@ -72,12 +93,13 @@ class Spool:
         segment: int = SEGMENT,
     ) -> None:
         self.directory = directory
-        self.ring: deque[bytes] = deque()
+        self._memory: tuple[deque[bytes], ...] = (deque(), deque(), deque())  # by importance
         self.dropped: Counter[str] = Counter()  #: in all
         self._dropping = threading.RLock()  # a signal's handler may record, too
-        self.full = False  #: only edges are kept; progress and signs of life are dropped
+        self.full = False  #: progress and signs of life are dropped
+        self._has_room = True  #: for facts
         self.fd = -1  #: where lines go; the number stays the same while segments change beneath it
-        self._limit = limit
+        self.limit = limit  #: bytes of unsent events on disk
         self._segment = segment
         self._number = 0
         self._closed = False
@@ -100,18 +122,37 @@ class Spool:
     def write_droppable(self, line: bytes) -> None:
         """Keep one line that is given up before others are, when the spool fills up."""
         if self.full:
-            self._drop("spool_full")
+            self.give_up(1, "spool_full")
         else:
             self.write(line)
+
+    def write_fact(self, line: bytes) -> None:
+        """Keep one line that has room after others have none."""
+        try:
+            if self._has_room and os.write(self._opened, line) == len(line):
+                return
+        except OSError:
+            pass
+        self.remember(line)
+
+    @property
+    def ring(self) -> list[bytes]:
+        """The lines in memory, what matters most first, and of that the oldest."""
+        return [line for lines in reversed(self._memory) for line in tuple(lines)]
+
+    def give_up(self, count: int, reason: str) -> None:
+        """Count lines that are nowhere any more."""
+        with self._dropping:
+            self.dropped[reason] += count
 
     def remember(self, line: bytes) -> None:
         """Keep in memory what the disk did not take, at least not whole."""
         warn_once(
-            f"events cannot be written to {self.directory}: the last {_RING} are kept in memory, "
-            "others are lost; free the disk, or set ETT_SPOOL to another folder",
+            f"events cannot be written to {self.directory}: {_RING} are kept in memory, others are "
+            "lost, progress first; free the disk, or set ETT_SPOOL to another folder",
             about="the spool",
         )
-        self.ring.append(line)
+        self._memory[importance(line)].append(line)
         self._trim()
         if self.fd >= 0:
             # Half of it may stand at the end of the segment: what follows goes into a new one.
@@ -120,16 +161,18 @@ class Spool:
                     self._turn()
 
     def take(self, count: int) -> list[bytes]:
-        """Take the oldest lines out of the memory, so many at most."""
+        """Take the first lines out of the memory, so many at most."""
         taken: list[bytes] = []
-        with suppress(IndexError):  # another thread may drop lines meanwhile
-            while len(taken) < count:
-                taken.append(self.ring.popleft())
+        for lines in reversed(self._memory):
+            with suppress(IndexError):  # another thread may drop lines meanwhile
+                while len(taken) < count:
+                    taken.append(lines.popleft())
         return taken
 
     def put_back(self, lines: Sequence[bytes]) -> None:
-        """Keep in memory again what was taken; what has come since goes before what is older."""
-        self.ring.extendleft(reversed(lines))
+        """Keep in memory again what was taken, as what has been there longest."""
+        for line in reversed(lines):
+            self._memory[importance(line)].appendleft(line)
         self._trim()
 
     def tend(self, unsent: int) -> None:
@@ -139,8 +182,9 @@ class Spool:
         """
         if self._closed:
             return  # a sender that was given up comes back late, and others may own it by now
-        self.full = unsent > self._limit
-        self.fd = -1 if unsent > self._limit + _RESERVED else self._opened
+        self.full = unsent > self.limit
+        self._has_room = unsent <= self.limit + _FOR_FACTS
+        self.fd = -1 if unsent > self.limit + _FOR_EDGES else self._opened
         with suppress(OSError):
             if self._opened < 0:
                 self._turn()
@@ -170,13 +214,9 @@ class Spool:
 
     def _trim(self) -> None:
         with self._dropping:
-            while len(self.ring) > _RING:
-                self.ring.popleft()
+            while sum(map(len, self._memory)) > _RING:
+                next(filter(None, self._memory)).popleft()
                 self.dropped["memory_full"] += 1
-
-    def _drop(self, reason: str) -> None:
-        with self._dropping:
-            self.dropped[reason] += 1
 
     def _turn_over(self) -> None:
         """Begin a new segment, and have the one before survive the machine. ``OSError``."""

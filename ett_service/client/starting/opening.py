@@ -15,9 +15,9 @@ from ett_service.client.members import FACTS, word
 from ett_service.client.recorder import Recorder
 from ett_service.client.starting.begun import begins_first
 from ett_service.client.starting.torchrun import (
+    agent_stages,
     command_of,
     joins_nodes,
-    rendezvous_began_us,
     rendezvous_id,
 )
 
@@ -178,9 +178,9 @@ def _began_at() -> int:
 def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     """When the launch of a life that began at *own* began: with the agent that started it first.
 
-    Later lives began with their agent's rendezvous, where it tells of that. An agent counts no
-    restart for a change of membership, so that its count stays 0. The agent of a rank that does
-    not lead may have come to a launch that goes on.
+    Later lives began where their agent stopped the one before, or met the others, if it tells. An
+    agent counts no restart for a change of membership, so that its count stays 0. The agent of a
+    rank that does not lead may have come to a launch that goes on.
     """
     agent = os.getppid()
     mark = f"agent-{launch_of_process(agent)}-{env.get('LOCAL_RANK')}"
@@ -189,5 +189,6 @@ def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     first = counts_none and begins_first(_job_directory(recorder), mark)
     if not recorder.identity.leads:
         return own
-    began = process_started_us(agent) if first else rendezvous_began_us(env, agent)
+    stages = agent_stages(env, agent)
+    began = process_started_us(agent) if first else min(stages.values(), default=None)
     return own if began is None else min(began, own)

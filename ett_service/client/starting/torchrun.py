@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-RENDEZVOUS = "ETT_RENDEZVOUS"
-"""Set by torchrun's agent under ``ett run`` for its workers: since when it waited for all nodes."""
+AGENT_STAGES = "ETT_AGENT_STAGES"
+"""Set by torchrun's agent under ``ett run`` for its workers: what it did before they began."""
 
 _MODULE = ["-m", "torch.distributed.run"]
 
@@ -29,16 +29,21 @@ def rendezvous_id(command: Sequence[str], env: Mapping[str, str]) -> str:
     return "" if named is None or named == "none" else named
 
 
-def rendezvous_of(agent: int, began_us: int) -> str:
-    """Return the variable's value: the agent's process, and an instant of its clock."""
-    return f"{agent}-{began_us}"
+def agent_stages_text(agent: int, begun: Mapping[str, int]) -> str:
+    """Return the variable's value: the agent's process, and each stage with its begin."""
+    return ",".join([str(agent), *(f"{name}:{at}" for name, at in begun.items())])
 
 
-def rendezvous_began_us(env: Mapping[str, str], agent: int) -> int | None:
-    """Return when the *agent* last began to wait for all nodes, None where it does not tell."""
-    process, _, began = env.get(RENDEZVOUS, "").partition("-")
-    is_told = process == str(agent) and began.isascii() and began.isdigit()
-    return int(began) if is_told else None
+def agent_stages(env: Mapping[str, str], agent: int) -> dict[str, int]:
+    """Return when the *agent* began each stage of a start, in order, in microseconds of the clock.
+
+    Empty where it does not tell.
+    """
+    process, *stages = env.get(AGENT_STAGES, "").split(",")
+    if process != str(agent):
+        return {}
+    pairs = (stage.partition(":") for stage in stages)
+    return {name: int(at) for name, _, at in pairs if at.isascii() and at.isdigit()}
 
 
 def option(command: Sequence[str], env: Mapping[str, str], name: str) -> str | None:

@@ -1,12 +1,13 @@
 """torchrun's agent, made to tell of restarts under ``ett run``.
 
 A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself: how
-the worker died, and since when it waited for all nodes. What is wrapped is private to torch: where
-it is not there, torchrun runs as it is.
+the worker died, and when it stopped the others, waited for all nodes and started anew. What is
+wrapped is private to torch: where it is not there, torchrun runs as it is.
 """
 
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,18 @@ from ett_service.client.sending.backlog import Backlog, spools
 from ett_service.client.sending.spool import Spool, default_root, job_directory
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import launch_of_agent
-from ett_service.client.starting.torchrun import RENDEZVOUS, rendezvous_of
+from ett_service.client.starting.torchrun import AGENT_STAGES, agent_stages_text
 
 MODULE = "torch.distributed.elastic.agent.server.local_elastic_agent"
+
+_FIRST = "stop_workers"
+_STAGES = {
+    "_restart_workers": _FIRST,  # which stops them, then meets the other nodes and starts
+    "_rendezvous": "rendezvous",
+    "_start_workers": "start_workers",
+}
+_begun: dict[str, int] = {}
+"""The stages of the start that is under way, each with its begin."""
 
 _SIGKILL, _SIGTERM = -9, -15
 
@@ -30,8 +40,11 @@ _FIRST_KILLED = "killed from outside, the first of its node to die"
 
 @guarded(otherwise=None)
 def watch(module: Any) -> None:
-    """Wrap how the agent of torch's *module* looks at its workers and meets others."""
+    """Wrap how the agent of torch's *module* looks at its workers, and how it starts them."""
     agent = module.LocalElasticAgent
+    for method, stage in _STAGES.items():
+        if hasattr(agent, method):
+            setattr(agent, method, _telling(getattr(agent, method), stage))
     look = agent._monitor_workers  # noqa: SLF001 -- nothing public tells of a restart
     memory = MemoryKills()
 
@@ -41,13 +54,25 @@ def watch(module: Any) -> None:
         return seen
 
     agent._monitor_workers = looking  # noqa: SLF001 -- likewise
-    meet = agent._rendezvous  # noqa: SLF001 -- likewise
 
-    def meeting(self: Any, group: Any) -> Any:
-        os.environ[RENDEZVOUS] = rendezvous_of(os.getpid(), mono_us())
-        return meet(self, group)
 
-    agent._rendezvous = meeting  # noqa: SLF001 -- likewise
+def _telling(method: Callable[[Any, Any], Any], stage: str) -> Callable[[Any, Any], Any]:
+    """Have the workers that come next know since when the agent has been in this *stage*."""
+
+    @functools.wraps(method)
+    def telling(self: Any, group: Any) -> Any:
+        _tell_stage(stage)
+        return method(self, group)
+
+    return telling
+
+
+@guarded(otherwise=None)
+def _tell_stage(stage: str) -> None:
+    if stage == _FIRST or "start_workers" in _begun:
+        _begun.clear()
+    _begun[stage] = mono_us()
+    os.environ[AGENT_STAGES] = agent_stages_text(os.getpid(), _begun)
 
 
 @guarded(otherwise=None)

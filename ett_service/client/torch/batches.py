@@ -1,6 +1,6 @@
 """Batches of a ``DataLoader``: the wait for the first, stalls in the loop, and the sum of waits.
 
-Iterators of other threads than the main one are not seen, nor is what waits behind them.
+Iterators of other threads than the one that trains are not seen, nor is what waits behind them.
 """
 
 import functools
@@ -49,12 +49,11 @@ def hook(module: Any) -> None:
 def _time_batches(iterator: Any) -> None:
     following = iterator.__next__
     read, clock, me = time.clock_gettime_ns, CLOCK_ID, threading.get_ident
-    main = threading.main_thread().ident
 
     @functools.wraps(following)
     def timed(self: Any) -> Any:
         recorder = current.recorder
-        if recorder is None or me() != main:
+        if recorder is None or me() != current.cost.thread:
             return following(self)
         asked_at = read(clock)
         batch = following(self)
@@ -69,7 +68,7 @@ def _time_start(loader: Any) -> None:
 
     @functools.wraps(starting)
     def started(self: Any) -> Any:
-        if current.recorder is not None and threading.current_thread() is threading.main_thread():
+        if current.recorder is not None and current.trains_here():
             _ask(current.recorder)
         return starting(self)
 

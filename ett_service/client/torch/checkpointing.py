@@ -10,7 +10,7 @@ from ett_service.client.current import current
 from ett_service.client.reporting.checkpoint import Checkpoint
 from ett_service.client.reporting.layers import AUTO
 from ett_service.client.reporting.phase import phase
-from ett_service.client.torch.checkpoints import blocks, loading, saving
+from ett_service.client.torch.checkpoints import loading, saving
 from ett_service.client.torch.states import body_of
 
 LOGGERS = ("torch_checkpointing.checkpoint_saver", "torch_checkpointing.checkpoint_writer")
@@ -59,7 +59,7 @@ class _Records(logging.Filter):
 def take(record: logging.LogRecord) -> None:
     """Report the wait for the save before, and take the step that the trainer has named."""
     recorder = current.recorder
-    if recorder is None or not blocks() or not phase(_PHASE).is_open:
+    if recorder is None or not current.trains_here() or not phase(_PHASE).is_open:
         return
     save, step = recorder.saving, getattr(record, "step", None)
     if isinstance(save, Checkpoint) and save.source == AUTO and isinstance(step, int):

@@ -1,7 +1,6 @@
 """Distributed checkpoints: what saving and loading cost the thread that asked for them."""
 
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,7 +38,7 @@ def loading(load: Call) -> Call:
     @functools.wraps(load)
     def measured(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
-        if recorder is None or not blocks():
+        if recorder is None or not current.trains_here():
             return load(*args, **kwargs)
         recorder.loaded = True
         with From(AUTO, stage("checkpoint_restore", phase="launcher_init")):
@@ -58,7 +57,7 @@ def saving(save: Call, part: str, futures: Futures | None = None) -> Call:
     @functools.wraps(save)
     def measured(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
-        if recorder is None or not blocks() or _is_reported_above(recorder):
+        if recorder is None or not current.trains_here() or _is_reported_above(recorder):
             return save(*args, **kwargs)
         commit()
         with _checkpoint(recorder) as checkpoint:
@@ -126,7 +125,12 @@ def _waiting(future: Any, wait: Call, name: str) -> Call:
     @functools.wraps(wait)
     def waiting(*args: Any, **kwargs: Any) -> Any:
         recorder = current.recorder
-        if recorder is None or future.done() or not blocks() or _is_reported_above(recorder):
+        if (
+            recorder is None
+            or future.done()
+            or not current.trains_here()
+            or _is_reported_above(recorder)
+        ):
             return wait(*args, **kwargs)
         commit()
         blocking = From(AUTO, phase("checkpoint_blocking"))
@@ -134,8 +138,3 @@ def _waiting(future: Any, wait: Call, name: str) -> Call:
             return wait(*args, **kwargs)
 
     return waiting
-
-
-def blocks() -> bool:
-    """Whether this call holds up the trainer: an upload in another thread does not."""
-    return threading.current_thread() is threading.main_thread()

@@ -1,15 +1,20 @@
 """PT2 compiles: their wall time from dynamo's callbacks, their stages from its metrics.
 
-The callbacks fire for the outermost compile only and run under a lock of torch's, so they do no
-more than write an edge. An exception in one would break the user's compile; none gets out.
+torch installs its callbacks around every compile, in the thread that compiles, and calls only those
+of the outermost of all threads. So that each thread has its own, what installs them is wrapped.
+A compile holds up the trainer where it runs in the thread that trains, or in one of autograd's own
+while the thread that trains stands in a backward pass. Any other runs in the background: it is no
+wall time, and only counted.
 The metrics of a compile appear after its end; the background thread collects them.
 """
 
 import functools
 import sys
+import threading
 import time
 from collections import Counter, deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +29,8 @@ from ett_service.client.torch.states import body_of
 from ett_service.client.torch.wait_counters import disagreement
 
 _PHASE = "pt2_compile"
+_BACKWARD = "_engine_run_backward"
+"""The function of torch in which a thread waits for autograd's."""
 _MOST_NAMES = 32
 
 _METRICS_KEPT = 4096
@@ -40,37 +47,51 @@ _COUNTERS = {
 """What newer metrics hold, and where dynamo counts it in all versions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Window:
-    """When an outermost compile began and ended, and what it found in caches meanwhile."""
+    """When the outermost compile of a thread began and ended, and what caches had meanwhile."""
 
     began: int
     ended: int
     found: dict[str, int]
+    ids: set[str]  #: of the compiles inside it, where torch names them
+    holds_up: bool = True  #: the trainer
+
+
+class _Own(threading.local):
+    """What this thread compiles."""
+
+    depth = 0
+    window: _Window | None = None
 
 
 _windows: deque[_Window] = deque(maxlen=256)
-_spent_us = [0]
-_began: list[tuple[int, dict[str, int]]] = []
+_count: Counter[bool] = Counter()
+_spent_us: Counter[bool] = Counter()
+"""Compiles, and the microseconds in them, by whether they hold up the trainer."""
+
+_own = _Own()
 _seen: deque[tuple[object, ...]] = deque(maxlen=4096)
 
 
 def hook(module: Any) -> None:
-    """Register with ``torch._dynamo.callback``, and again whenever it forgets.
+    """See every compile for which ``torch._dynamo.callback`` installs its callbacks.
 
     Raises ``AttributeError`` where torch has no such thing.
     """
     handler = module.callback_handler
-    clear = handler.clear
-    _register(handler)
+    install = handler.install_callbacks
 
-    def clear_but_us() -> None:
-        try:
-            clear()
-        finally:
-            _register(handler)
+    @contextmanager
+    def installed(*args: Any, **kwargs: Any) -> Iterator[None]:
+        with install(*args, **kwargs):
+            _on_start(*args, **kwargs)
+            try:
+                yield
+            finally:
+                _on_end()
 
-    handler.clear = clear_but_us  # torch._dynamo.reset() calls it
+    handler.install_callbacks = installed
 
 
 def hook_tracing(module: Any) -> None:
@@ -81,28 +102,46 @@ def hook_tracing(module: Any) -> None:
     module.add("ett_service.client")
 
 
-def _register(handler: Any) -> None:
-    if _on_start not in handler.start_callbacks:
-        handler.register_start_callback(_on_start)
-    if _on_end not in handler.end_callbacks:
-        handler.register_end_callback(_on_end)
+@body_of("compile", None)
+def _on_start(_: object = None, compile_id: str = "") -> None:  # torch 2.7 names none
+    _own.depth += 1
+    if _own.depth == 1:
+        _own.window = None
+        # A forked worker's compile is its own affair: it must not make that worker speak.
+        if current.recorder is not None:
+            _own.window = _begun()
+    if _own.window is not None:
+        _own.window.ids.add(compile_id)
+
+
+def _begun() -> _Window:
+    if _holds_up():
+        return _Window(phase(_PHASE).enter_from(AUTO).began_at, 0, _counted(), set())
+    return _Window(mono_us(), 0, _counted(), set(), holds_up=False)
+
+
+def _holds_up() -> bool:
+    """Whether the trainer waits for what this thread does."""
+    if current.trains_here():
+        return True
+    if not isinstance(threading.current_thread(), threading._DummyThread):  # noqa: SLF001 -- of no
+        return False  # thread that Python has started there is another sign
+    trainer = sys._current_frames().get(current.cost.thread)  # noqa: SLF001 -- nothing else tells
+    return trainer is not None and trainer.f_code.co_name == _BACKWARD
 
 
 @body_of("compile", None)
-def _on_start(*_: object) -> None:  # torch 2.7 and older call it with nothing
-    # A forked worker's compile is its own affair: it must not make that worker speak.
-    if current.recorder is not None:
-        _began.append((phase(_PHASE).enter_from(AUTO).began_at, _counted()))
-
-
-@body_of("compile", None)
-def _on_end(*_: object) -> None:
-    recorder = current.recorder
-    if recorder is not None and _began:
-        (began, before), ended = _began.pop(), mono_us()
-        found = {name: count - before[name] for name, count in _counted().items()}
-        _windows.append(_Window(began, ended, found))
-        _spent_us[0] += ended - began
+def _on_end() -> None:
+    _own.depth -= 1
+    window, recorder = _own.window, current.recorder
+    if _own.depth or window is None or recorder is None:
+        return
+    _own.window, window.ended = None, mono_us()
+    window.found = {name: count - window.found[name] for name, count in _counted().items()}
+    _windows.append(window)
+    _count[window.holds_up] += 1
+    _spent_us[window.holds_up] += window.ended - window.began
+    if window.holds_up:
         phase(_PHASE).__exit__(None, None, None)
         recorder.loop.compiled(mono_us())
 
@@ -138,10 +177,11 @@ def _keep_more(utils: Any) -> None:
 def _report(recorder: Recorder, record: dict[str, Any], wall_to_mono: int) -> None:
     start = (record.get("start_time_us") or 0) + wall_to_mono
     end = start + (record.get("duration_us") or 0)
-    window = max(_windows, key=lambda window: min(window.ended, end) - max(window.began, start))
+    own = [window for window in _windows if record.get("compile_id") in window.ids]
+    window = max(own or _windows, key=lambda each: min(each.ended, end) - max(each.began, start))
     start = max(start, window.began)
-    if start > min(end, window.ended):
-        return  # measured before this process was watched
+    if start > min(end, window.ended) or not window.holds_up:
+        return  # measured before this process was watched, or no wall time
     if _COUNTERS.keys().isdisjoint(record) and not record.get("is_runtime"):
         record |= window.found  # of several compiles inside each other the first has all
         window.found.clear()
@@ -162,7 +202,11 @@ def graph_facts() -> dict[str, object]:
     for reason, count in dict(utils.counters["graph_break"]).items():
         reasons[first_line(reason) or ""] += count
     breaks = {"graph_breaks": dict(reasons.most_common(_REASONS))} if reasons else {}
-    return {"graphs": utils.counters["stats"]["unique_graphs"], **breaks}
+    graphs = {"graphs": utils.counters["stats"]["unique_graphs"], **breaks}
+    if not _count[False]:
+        return graphs
+    seconds = _spent_us[False] / 1e6
+    return graphs | {"background_compiles": _count[False], "background_compile_seconds": seconds}
 
 
 def final_facts() -> dict[str, object]:
@@ -170,7 +214,7 @@ def final_facts() -> dict[str, object]:
     facts = graph_facts()
     if facts.get("graphs") == 0:
         warn_once("torch.compile captured no graph, so the model runs eagerly, as without it")
-    return facts | (disagreement(_spent_us[0] / 1e6) if facts else {})
+    return facts | (disagreement(_spent_us.total() / 1e6) if facts else {})
 
 
 def facts_of(record: dict[str, Any]) -> dict[str, object]:

@@ -1,7 +1,6 @@
 """The end of training: from the last step on, a process that ends well shuts down."""
 
 import functools
-import threading
 from typing import Any
 
 from ett_service.client.current import current
@@ -22,8 +21,7 @@ def hook(module: Any) -> None:
     @functools.wraps(original)
     def destroying(group: Any = None) -> Any:
         recorder = current.recorder
-        whole = group is None and threading.current_thread() is threading.main_thread()
-        if recorder is None or not whole:
+        if recorder is None or group is not None or not current.trains_here():
             return original(group)
         shut_down(recorder)
         if not phase("shutdown").is_open:

@@ -14,7 +14,6 @@ from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.checkpoint import Checkpoint
 from ett_service.client.reporting.layers import AUTO, AUTOMATIC, From
 from ett_service.client.reporting.phase import phase, stage
-from ett_service.client.torch.checkpoints import blocks
 from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import commit
@@ -63,7 +62,7 @@ def _loading(load: Any) -> Any:
 def _is_outermost() -> bool:
     """Whether no checkpoint is open that this file is a part of."""
     restoring = stage("checkpoint_restore", phase="launcher_init").is_open
-    return blocks() and not restoring and not phase("checkpoint_blocking").is_open
+    return current.trains_here() and not restoring and not phase("checkpoint_blocking").is_open
 
 
 @body_of("torch_save", None)

@@ -1,7 +1,6 @@
 """Hooks that act on a module as soon as it is imported, and how long imports hold up the launch."""
 
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -64,11 +63,7 @@ class _Watch:
 
 def _is_timed() -> bool:
     recorder = current.recorder
-    return (
-        recorder is not None
-        and recorder.launching
-        and threading.current_thread() is threading.main_thread()
-    )
+    return recorder is not None and recorder.launching and current.trains_here()
 
 
 def _spec_of_others(

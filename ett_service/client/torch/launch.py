@@ -2,7 +2,6 @@
 
 import functools
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +62,7 @@ def hook_cache_load(module: Any) -> None:
 
     @functools.wraps(original)
     def load_cache_artifacts(*args: Any, **kwargs: Any) -> Any:
-        if current.recorder is None or not _in_main_thread():
+        if not current.trains_here():
             return original(*args, **kwargs)
         with (
             From(AUTO, phase("pt2_compile")),
@@ -99,10 +98,6 @@ def rebind(module: Any, name: str, function: Callable[..., Any], holders: tuple[
 def _holds_up() -> bool:
     """Whether this call holds up a launch that is recorded."""
     recorder = current.recorder
-    if recorder is None or not _in_main_thread():
+    if recorder is None or not current.trains_here():
         return False
     return recorder.launching or phase("launcher_init").is_open
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -7,6 +7,7 @@ kept outside Python and loses nothing.
 import functools
 import importlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ett_service.client.torch.states import OK, body_of, states
@@ -36,7 +37,12 @@ def disagreement(seen_seconds: float) -> dict[str, object]:
 @body_of("wait_counters", None)
 def _counted_seconds() -> float | None:
     """Return the seconds in compiles of this process."""
-    return float(_read().get(_COUNTER, {}).get("total_time_us", 0)) / 1e6
+    return compile_seconds(_read())
+
+
+def compile_seconds(counters: Mapping[str, Any]) -> float:
+    """Return the seconds in compiles that torch's *counters* tell, 0 where they count none."""
+    return float(counters.get(_COUNTER, {}).get("total_time_us", 0)) / 1e6
 
 
 def _read() -> dict[str, Any]:

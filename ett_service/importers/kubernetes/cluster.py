@@ -28,6 +28,9 @@ from ett_service.importers.kubernetes.objects import (
 from ett_service.importers.kubernetes.quota import Quota
 from ett_service.importers.kubernetes.templates import Json
 
+NAMES = ("name", "namespace", "cluster", "kind")
+DEFAULT_NAME = "{name}"
+
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
 
@@ -41,11 +44,16 @@ class Cluster:
     Args:
         name: what the cluster is called in facts about its jobs.
         job: a name for all jobs, where they are to be one.
+        template: what jobs are called that do not say it themselves, of ``NAMES``.
     """
 
-    def __init__(self, name: str | None = None, job: str | None = None) -> None:
+    def __init__(
+        self, name: str | None = None, job: str | None = None, template: str = DEFAULT_NAME
+    ) -> None:
         self._name = name
         self._job = job
+        self._template = template
+        self._namespaces: dict[str, str] = {}  #: of the jobs whose names were made here
         self._jobs: dict[str, Job] = {}
         self._jobset_of: dict[str, str] = {}  #: uid of a TrainJob to that of its JobSet
         self._jobsets: dict[tuple[str, str], str] = {}  #: namespace and name to uid
@@ -262,8 +270,31 @@ class Cluster:
         """Return what *job* is called: as its trainers say, else as it is called here."""
         if self._job is not None:
             return self._job
-        by_pods = next((pod.claims.job for pod in job.attempts.pods if pod.claims.job), None)
-        return by_pods or (job.root and job.root.claims.job) or job.name
+        if claimed := _claimed(job):
+            return claimed
+        values = (job.name, job.namespace, self._name or "", job.kind)
+        made = self._template.format_map(dict(zip(NAMES, values, strict=True)))
+        return clean(made).replace("/", "_") or job.name
+
+    def refusal(self, uid: str) -> str:
+        """Return why a job cannot be recorded, empty where it can: it has another one's name."""
+        job = self._jobs[uid]
+        if self._job is not None or _claimed(job):
+            return ""
+        name = self.name_of(job)
+        namespace = self._namespaces.setdefault(name, job.namespace)
+        if namespace == job.namespace:
+            return ""
+        return (
+            f"{job.kind} {job.name} of namespace {job.namespace} is called {name} as one of "
+            f"namespace {namespace}: tell them apart by --name '{{namespace}}-{{name}}'"
+        )
+
+
+def _claimed(job: Job) -> str | None:
+    """Return what its trainers call a job."""
+    by_pods = next((pod.claims.job for pod in job.attempts.pods if pod.claims.job), None)
+    return by_pods or (job.root and job.root.claims.job) or None
 
 
 def _is_of_older_jobset(pod: Pod) -> bool:

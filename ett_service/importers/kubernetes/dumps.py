@@ -8,24 +8,25 @@ from pathlib import Path
 
 from ett_service.importers.files import Unreadable, files_under
 from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent
-from ett_service.importers.kubernetes.cluster import ADDED, Cluster, Unusable
+from ett_service.importers.kubernetes.cluster import ADDED, DEFAULT_NAME, Cluster, Unusable
 from ett_service.importers.kubernetes.documents import objects_of
 from ett_service.importers.kubernetes.templates import Json
 
 _PATTERNS = ("*.json", "*.yaml", "*.yml", "*.jsonl", "*.ndjson", "*.json.gz", "*.yaml.gz")
 
 
-def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:
+def read(
+    paths: Sequence[Path], job: str | None = None, template: str = DEFAULT_NAME
+) -> tuple[Iterator[ImportedRun], Report]:
     """Return the jobs in dumps below *paths*, and the report that grows while they are consumed.
 
-    *job* makes all of them attempts of one job.
+    With *job*, all are attempts of that one; else *template* says what each is called.
     """
     report = Report()
-    return _runs(paths, job, report), report
+    return _runs(paths, Cluster(job=job, template=template), report), report
 
 
-def _runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[ImportedRun]:
-    cluster = Cluster(job=job)
+def _runs(paths: Sequence[Path], cluster: Cluster, report: Report) -> Iterator[ImportedRun]:
     first_path = None
     for path in files_under(paths, _PATTERNS, report):
         before = report.records
@@ -34,8 +35,12 @@ def _runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterator[Im
             report.files += 1
             first_path = first_path or path
     by_job: dict[str, list[WireEvent]] = {}
-    for event in (event for uid in cluster.versions() for event in cluster.events(uid)):
-        by_job.setdefault(event["job"], []).append(event)
+    for uid in cluster.versions():
+        if first_path is not None and (why := cluster.refusal(uid)):
+            report.refuse(first_path, 0, why)
+            continue
+        for event in cluster.events(uid):
+            by_job.setdefault(event["job"], []).append(event)
     for name, events in by_job.items():
         if first_path is not None:
             yield ImportedRun(first_path, name, tuple(Fact(event) for event in events))

@@ -19,6 +19,7 @@ from ett_service.core.words import SLURM_OUTCOMES, Outcome
 from ett_service.importers.importer import Fact, ImportedRun, clean
 from ett_service.importers.slurm.clock import written
 from ett_service.importers.slurm.record import Record, accelerators_of, hosts_of
+from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
 
 ALIVE_EVERY_S: Final = 300
 """A life that goes on is told of when it is a multiple of this old; well below ``lost_after``."""
@@ -192,7 +193,7 @@ class _Teller:
         facts, mark = _facts(self._record[3:9], self._record.tres)
         if self._record.submit and not self._whose["attempt"]:
             facts = {**facts, "submitted_at": written(self._record.submit)}
-        return self._event(f"job-{at}-{mark}", "job", at, facts)
+        return self._event(f"facts-{at}-{mark}", "job", at, facts)
 
 
 @lru_cache(maxsize=4096)
@@ -225,7 +226,9 @@ def _facts(who: Sequence[str], tres: str) -> tuple[_Members, str]:
     gpus, hardware = accelerators_of(tres)
     facts = {"name": name, "owner": user, "team": account, "cluster": cluster}
     labels = _stated({"partition": partition, "qos": qos})
-    stated = _stated({**facts, "hardware": _clean(hardware), "gpus": gpus, "labels": labels})
+    attributes = _stated({CLUSTER_OF_LAUNCH: cluster})
+    told = {"hardware": _clean(hardware), "gpus": gpus, "labels": labels, "attributes": attributes}
+    stated = _stated({**facts, **told})
     return stated, _mark("|".join([*who, tres]))
 
 

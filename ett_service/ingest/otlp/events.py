@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import count
 
 from ett_service.core.intervals import rfc3339
-from ett_service.core.words import SLURM_OUTCOMES, Outcome
+from ett_service.core.words import SLURM_OUTCOMES, Outcome, Phase
 from ett_service.ingest.otlp.identity import (
     Members,
     attempt_facts,
@@ -91,7 +91,9 @@ def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> No
 
 
 #: Attributes by which a span says what it is, rather than its name.
-_MEANING_ATTRIBUTES = frozenset((*ATTRIBUTES["phase"], *ATTRIBUTES["bucket"]))
+_MEANING_ATTRIBUTES = frozenset(
+    name for member in ("phase", "stage", "bucket") for name in ATTRIBUTES[member]
+)
 
 
 def _meaning(span: Span) -> Meaning:
@@ -100,13 +102,14 @@ def _meaning(span: Span) -> Meaning:
     attributes = span.attributes
     if _MEANING_ATTRIBUTES.isdisjoint(attributes):
         return named
+    stage = word_of("stage", attributes)
     if (phase := value_of("phase", attributes)) is not None:
-        stage = word_of("stage", attributes)
-        own = None if stage is None else as_word(stage)
         # The wire refuses a phase that does not exist.
-        return Meaning(phase, own, owns=own is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
+        return Meaning(phase, stage, owns=stage is None, facts=(Fact.STEP,))  # type: ignore[arg-type]
+    if stage is not None:
+        return Meaning(named.phase or Phase.TRAIN_LOOP, stage, facts=named.facts or (Fact.STEP,))
     bucket = BUCKETS.get(str(value_of("bucket", attributes)))
-    if bucket is not None:
+    if bucket is not None and named.phase in (Phase.TRAIN_LOOP, bucket):
         return Meaning(bucket, named.stage or as_word(span.name), owns=True)
     return named
 
@@ -194,9 +197,9 @@ def process_facts(speaker: Speaker, first: str, first_begun: str | None) -> Iter
     It is dated by the *first* instant of its events, and by the first outside ``queued``. The ids
     are of what is said and of whom, so that it is stored once however often it is said.
     """
-    job = {"job": speaker.members["job"]}
-    if facts := job_facts(speaker.resource):
-        yield {"type": "job", "id": f"otel:{digest(job, facts)}", "at": first, **job, **facts}
+    job = {name: speaker.members[name] for name in ("job", "launch") if name in speaker.members}
+    facts = job_facts(speaker.resource)
+    yield {"type": "job", "id": f"otel:{digest(job, facts)}", "at": first, **job, **facts}
     names = ("job", "launch", "attempt", "cycle")
     attempt = {name: speaker.members[name] for name in names if name in speaker.members}
     facts = attempt_facts(speaker.resource)

@@ -5,14 +5,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ett_service.ingest.otlp.mapping import ATTRIBUTES, as_word
+from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
+from ett_service.ingest.otlp.mapping import ATTRIBUTES, VERSION, VERSION_ATTRIBUTE, as_word
 from ett_service.ingest.otlp.spans import Attributes, Value
 
 Members: TypeAlias = dict[str, Any]
 """Members of an event, as on the wire."""
 
 _OF_A_SPAN = frozenset(
-    name for member in ("job", "launch", "attempt", "cycle", "rank") for name in ATTRIBUTES[member]
+    name
+    for member in ("job", "launch", "kubernetes_uid", "run", "attempt", "cycle", "rank")
+    for name in ATTRIBUTES[member]
 )
 _LONGEST_TEXT = 2000
 _LONGEST_LAUNCH = 100
@@ -68,7 +71,7 @@ def identity(span: Attributes, resource: Attributes) -> Members | None:
     if job is None:
         return None
     members: Members = {"job": job}
-    launch = word_of("launch", span, resource)
+    launch = _launch(span, resource)
     if launch is not None:
         members["launch"] = launch[:_LONGEST_LAUNCH]
     for member in ("attempt", "cycle", "rank"):
@@ -88,11 +91,28 @@ def _job(span: Attributes, resource: Attributes) -> str | None:
         return str(job)
     if (job := value_of("slurm_job", *sources)) is not None:
         return f"slurm-{job}"
-    for member in ("kubernetes_job", "run"):
+    for member in ("whole", "kubernetes_job", "run"):
         if (job := value_of(member, *sources)) is not None:
             return str(job)
     service = value_of("service", resource)
     return None if service is None or str(service).startswith(_NO_SERVICE) else str(service)
+
+
+def _launch(span: Attributes, resource: Attributes) -> str | None:
+    """Return the scheduler's id, by which a watcher of it knows the launch, too.
+
+    In Kubernetes that is the uid of the job, of which a Job may be a part. Where the uid is not
+    told there is no launch: the number of a run would make another one beside the watcher's.
+    """
+    sources = (span, resource)
+    if (launch := word_of("launch", *sources)) is not None:
+        return launch
+    if value_of("whole", *sources) is not None:
+        return word_of("whole_uid", *sources)
+    is_in_kubernetes = any(
+        value_of(each, *sources) is not None for each in ("kubernetes_job", "pod")
+    )
+    return word_of("kubernetes_uid" if is_in_kubernetes else "run", *sources)
 
 
 def _producer(resource: Attributes) -> str:
@@ -103,8 +123,11 @@ def _producer(resource: Attributes) -> str:
 
 
 def job_facts(resource: Attributes) -> Members:
-    """Return what *resource* says of the job."""
+    """Return what *resource* says of the job, and by which version of the mapping."""
     facts: Members = {member: word_of(member, resource) for member in _FACTS}
+    facts["attributes"] = {VERSION_ATTRIBUTE: VERSION}
+    if (cluster := word_of("cluster_of_launch", resource)) is not None:
+        facts["attributes"][CLUSTER_OF_LAUNCH] = cluster
     return {member: word for member, word in facts.items() if word is not None}
 
 

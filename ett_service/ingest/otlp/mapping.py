@@ -4,7 +4,8 @@ NVIDIA's libraries write most of their names with and without a leading ``nv.``;
 which stands here without it. Of the rows that match a span's name the one without ``*`` applies,
 else the first. A span that matches none is a stage of the training loop, named as the span is.
 
-Change ``VERSION`` with any row whose meaning changes: events that are stored keep theirs.
+Change ``VERSION`` with any row whose meaning changes: events that are stored keep theirs, and what
+a process says of its job has the version among its attributes.
 """
 
 import re
@@ -16,7 +17,8 @@ from functools import lru_cache
 
 from ett_service.core.words import Outcome, Phase
 
-VERSION = 1
+VERSION = 2
+VERSION_ATTRIBUTE = "ett.otlp.mapping"
 
 PREFIX = "nv."
 """What a name may begin with, or not."""
@@ -134,17 +136,30 @@ SPANS: tuple[tuple[str, Meaning], ...] = (
 )
 """By the name of the span. ``*`` stands for any characters, as a stage for the name's last part."""
 
-BUCKETS: Mapping[str, Phase] = {"idle": Phase.STALLED, "wasted": Phase.STALLED}
-"""By ``rl.bucket``: what fed no update owns its time as this phase, its usual stage being kept."""
+BUCKETS: Mapping[str, Phase] = dict.fromkeys(("idle", "overhead", "wasted"), Phase.STALLED)
+"""By ``rl.bucket``: what of the loop fed no update owns its time as this phase, in its usual stage.
+
+Spans that are another phase by their name, such as evaluation, keep it.
+"""
+
+
+def _label(name: str) -> tuple[str, str]:
+    """Return how a Collector calls a label of the pod, in its newer and in its older versions."""
+    return f"k8s.pod.label.{name}", f"k8s.pod.labels.{name}"
+
 
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     # who speaks
     "job": ("ett.job",),
     "slurm_job": ("slurm.job.id",),
+    "whole": (*_label("jobset.sigs.k8s.io/jobset-name"), *_label("training.kubeflow.org/job-name")),
+    "whole_uid": _label("jobset.sigs.k8s.io/jobset-uid"),
     "kubernetes_job": ("k8s.job.name",),
+    "kubernetes_uid": ("k8s.job.uid",),
+    "pod": ("k8s.pod.uid", "k8s.pod.name"),
     "run": ("dl.job.uuid", "nemo.run.id"),
     "service": ("service.name",),
-    "launch": ("ett.launch", "slurm.job.id", "k8s.job.uid", "dl.job.uuid", "nemo.run.id"),
+    "launch": ("ett.launch", "slurm.job.id"),
     "attempt": ("ett.attempt", "slurm.restarts", "slurm.restart_count"),
     "cycle": ("ett.cycle", "nvrx.cycle.index", "slurm.torchelastic.restart_count"),
     "rank": ("ett.rank", "dl.rank"),
@@ -157,6 +172,7 @@ ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "team": ("ett.team", "slurm.job.account", "k8s.namespace.name"),
     "model": ("ett.model",),
     "cluster": ("ett.cluster", "slurm.cluster.name", "k8s.cluster.name"),
+    "cluster_of_launch": ("slurm.cluster.name",),
     "hardware": ("ett.hardware", "host.gpu.model"),
     "image": ("dl.launch.container.image", "container.image.name"),
     "owner": ("nemo.user.id", "slurm.job.user"),

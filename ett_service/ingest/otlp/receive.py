@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
+from msgspec import structs
 from sqlalchemy import Connection
 
 from ett_service.core.events import Event, PhaseEnded, PhaseStarted, SpanOver
@@ -46,19 +47,8 @@ class Request:
 class Receipt:
     """What became of a request's spans and of their events."""
 
-    verdicts: Verdicts  #: of the events of spans
-    facts: Verdicts
+    verdicts: Verdicts  #: on all events; those refused are of spans
     rejected: Mapping[str, int]  #: how many spans, by the code of what is wrong with them
-
-    @property
-    def together(self) -> Verdicts:
-        """The verdicts on both; what was refused is of spans alone."""
-        return replace(
-            self.verdicts,
-            accepted_at=(*self.verdicts.accepted_at, *self.facts.accepted_at),
-            duplicate=self.verdicts.duplicate + self.facts.duplicate,
-            marked=(*self.verdicts.marked, *self.facts.marked),
-        )
 
 
 NO_JOB = "no_job"
@@ -123,14 +113,21 @@ def _first(event: Event) -> int:
 
 def accept(conn: Connection, request: Request, *, project_id: int, now_us: int) -> Receipt:
     """Keep what is new of *request*, in the caller's transaction."""
-    batch = replace(request.batch, arrivals=_continued(conn, request.batch.arrivals, project_id))
+    # Facts come first: they say of which cluster a launch is.
+    facts = (structs.replace(each, index=_OF_A_PROCESS) for each in request.facts.arrivals)
+    arrivals = (*facts, *_continued(conn, request.batch.arrivals, project_id))
+    batch = replace(request.batch, arrivals=arrivals)
     verdicts = batches.accept(conn, batch, project_id=project_id, now_us=now_us)
-    facts = batches.accept(conn, request.facts, project_id=project_id, now_us=now_us)
-    wrong = {request.spans[each.index or 0]: each.code for each in verdicts.errors}
+    errors = tuple(each for each in verdicts.errors if each.index != _OF_A_PROCESS)
+    wrong = {request.spans[each.index or 0]: each.code for each in errors}
     rejected: Counter[str] = Counter([*wrong.values(), *request.unread])
     if request.nameless:
         rejected[NO_JOB] = request.nameless
-    return Receipt(verdicts, facts, rejected)
+    return Receipt(replace(verdicts, errors=errors), rejected)
+
+
+_OF_A_PROCESS = -1
+"""The index of an event that no span is."""
 
 
 def _continued(

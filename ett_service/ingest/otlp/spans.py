@@ -1,10 +1,10 @@
 """Spans as OTLP/HTTP carries them, in protobuf and in JSON, reduced to what is read of them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -17,6 +17,7 @@ from ett_service.ingest.json_cursor import Cursor
 from ett_service.ingest.otlp.mapping import WANTED
 from ett_service.ingest.refusals import BodyTooLarge, Code, MalformedBody
 
+T = TypeVar("T")
 Value: TypeAlias = str | int | float | bool
 Attributes: TypeAlias = Mapping[str, Value]
 """The attributes that are read, by their names without prefix."""
@@ -85,7 +86,8 @@ def read_protobuf(body: bytes, most: int) -> list[ResourceSpans]:
         ]
         for group in groups
     ]
-    _limit(map(len, spans), most)
+    if sum(map(len, spans)) > most:
+        raise BodyTooLarge("spans", most)
     return [
         _of_resource(_resource(group.get(_RESOURCE, ())), map(_parsed_span, sent))
         for group, sent in zip(groups, spans, strict=True)
@@ -136,17 +138,17 @@ def _varint(body: bytes, place: int) -> tuple[int, int]:
     raise MalformedBody(_MALFORMED)
 
 
-def _resource(sent: Sequence[bytes]) -> Attributes:
+def _resource(sent: Sequence[bytes]) -> Attributes | Code:
     """Read the last of what was sent, as protobuf does where one is expected."""
     if not sent:
         return {}
     if len(sent[-1]) > _MOST_SPAN_BYTES:
-        raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
+        return Code.TOO_LARGE
     resource = Resource()
     try:
         resource.ParseFromString(sent[-1])
-    except DecodeError as error:
-        raise MalformedBody(_MALFORMED) from error
+    except DecodeError:
+        return Code.WRONG_TYPE
     return _from_protobuf(resource.attributes)
 
 
@@ -163,13 +165,11 @@ def _parsed_span(body: bytes) -> Span | Code:
     return _protobuf_span(span)
 
 
-def _limit(counts: Iterable[int], most: int) -> None:
-    if sum(counts) > most:
-        raise BodyTooLarge("spans", most)
-
-
-def _of_resource(resource: Attributes, spans: Iterable[Span | Code]) -> ResourceSpans:
+def _of_resource(resource: Attributes | Code, spans: Iterable[Span | Code]) -> ResourceSpans:
+    """Put spans to their process; where it cannot be read, nobody knows whose they are."""
     read = tuple(spans)
+    if isinstance(resource, Code):
+        return ResourceSpans({}, (), (resource,) * len(read))
     return ResourceSpans(
         resource,
         tuple(span for span in read if isinstance(span, Span)),
@@ -289,14 +289,14 @@ class _JsonRequest:
         return read
 
     def _group(self) -> ResourceSpans:
-        resource: _Resource | None = None
+        resource: Attributes | Code = {}
         spans: list[Span | Code] = []
         for name in self._cursor.members():
             if name == "resource":
                 resource = self._resource()
             elif (scopes := self._each(name, "scopeSpans")) is not None:
                 spans = [span for _ in scopes for span in self._scope()]
-        return _of_resource(_from_json(resource.attributes if resource else None), spans)
+        return _of_resource(resource, spans)
 
     def _scope(self) -> list[Span | Code]:
         read: list[Span | Code] = []
@@ -311,12 +311,9 @@ class _JsonRequest:
             raise BodyTooLarge("spans", self._most)
         return _json_span(self._cursor.value())
 
-    def _resource(self) -> _Resource | None:
+    def _resource(self) -> Attributes | Code:
         raw = self._cursor.value()
-        if len(raw) > _MOST_SPAN_BYTES:
-            raise BodyTooLarge("bytes of a resource", _MOST_SPAN_BYTES)
-        resource: _Resource | None = _RESOURCE_JSON.decode(raw)
-        return resource
+        return Code.TOO_LARGE if len(raw) > _MOST_SPAN_BYTES else _decoded(raw, _json_resource)
 
     def _each(self, name: str, wanted: str) -> Iterator[None] | None:
         """Return the elements of what *name* has, if it is what is *wanted*; else pass it."""
@@ -337,10 +334,13 @@ class _JsonRequest:
 
 def _json_span(raw: bytes) -> Span | Code:
     """Raises ``msgspec.DecodeError`` for what is no JSON."""
-    if len(raw) > _MOST_SPAN_BYTES:
-        return Code.TOO_LARGE
+    return Code.TOO_LARGE if len(raw) > _MOST_SPAN_BYTES else _decoded(raw, _checked)
+
+
+def _decoded(raw: bytes, read: Callable[[bytes], T]) -> T | Code:
+    """Raises ``msgspec.DecodeError`` for what is no JSON."""
     try:
-        return _checked(_SPAN.decode(raw))
+        return read(raw)
     except RecursionError:
         return Code.TOO_DEEP
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError):
@@ -348,8 +348,14 @@ def _json_span(raw: bytes) -> Span | Code:
         return Code.WRONG_TYPE
 
 
-def _checked(span: _Span) -> Span | Code:
-    """Raises ``ValueError`` for what is no time."""
+def _json_resource(raw: bytes) -> Attributes:
+    resource = _RESOURCE_JSON.decode(raw)
+    return _from_json(resource.attributes if resource else None)
+
+
+def _checked(raw: bytes) -> Span | Code:
+    """Raises ``ValueError`` for what is no time, too."""
+    span = _SPAN.decode(raw)
     start, end = _nanoseconds(span.start_time_unix_nano), _nanoseconds(span.end_time_unix_nano)
     trace_id, span_id = span.trace_id.lower(), span.span_id.lower()
     if not _TRACE_ID.fullmatch(trace_id) or not _SPAN_ID.fullmatch(span_id):

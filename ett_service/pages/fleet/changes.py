@@ -8,6 +8,7 @@ from starlette.responses import Response
 from ett_service.charts.units import count, duration, longer, percent, points
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.panel import Cell, Panel, counted, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
@@ -41,9 +42,10 @@ async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Resp
         facts=[],
         panels=[
             _waterfall(answer, question),
-            *(_change(change, question) for change in answer["changes"]),
+            *(_change(place, each, question) for place, each in enumerate(answer["changes"])),
         ],
         note=answer["note"],
+        grafana=dashboard(request, "ett-sql-changes", (view.from_us, view.to_us)),
     )
 
 
@@ -78,12 +80,12 @@ def _waterfall(answer: Answer, question: Question) -> Panel:
             ),
         ),
         after=("By wall time. The steps sum to the whole change.",),
-        question=question,
+        question=question.of("waterfall.steps"),
         is_wide=True,
     )
 
 
-def _change(change: Answer, question: Question) -> Panel:
+def _change(place: int, change: Answer, question: Question) -> Panel:
     marker, ett = change["marker"], change["ett"]
     rows: list[tuple[Cell | str, ...]] = [
         (
@@ -108,7 +110,7 @@ def _change(change: Answer, question: Question) -> Panel:
         f"marker-{marker['id']}",
         f"{marker['kind']}: {marker['title']}, {moment(marker['at'])}",
         table=table("mean of|#before|#after|#difference|interval", rows),
-        question=question,
+        question=question.of(f"changes.{place}.effects"),
     )
 
 

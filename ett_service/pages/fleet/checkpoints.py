@@ -7,8 +7,7 @@ from ett_service.charts.units import amount, count, duration, percent
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.window import WINDOWS, View, view_of
@@ -61,10 +60,14 @@ def _facts(total: Answer) -> list[Fact]:
     return [
         Fact("WTT%", percent(current and current["wasted_ratio"]), "at the present interval"),
         Fact("WTT% at best", percent(best["wasted_ratio"]), "by the same formula"),
-        Fact("MTBF", duration(mtbf["value"]), f"n={count(total['n']['failures'])} failures"),
-        Fact("a save", duration(save["value"]), f"blocks; n={count(total['n']['saves'])} saves"),
+        _measured("MTBF", mtbf, total["n"]["failures"], "n={} failures"),
+        _measured("a save", save, total["n"]["saves"], "blocks; n={} saves"),
         Fact("to gain", amount(gain and gain["gpu_hours"]), "GPU-hours in the window"),
     ]
+
+
+def _measured(term: str, measure: Answer, n: int, note: str) -> Fact:
+    return Fact(term, duration(measure["value"]), note.format(count(n)), is_faint=n < FEW)
 
 
 def _curve(total: Answer, question: Question) -> Panel:
@@ -92,7 +95,7 @@ def _curve(total: Answer, question: Question) -> Panel:
             "The band is where at most 5 % more is wasted than at the best.",
             "By wall time of training.",
         ),
-        question=question,
+        question=question.of("total.curve") if total["curve"] else question,
         is_wide=True,
     )
 

@@ -1,9 +1,9 @@
 """How the fleet does: against its target, against the window before, over time, and why."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from string import ascii_lowercase
+from typing import Any
 
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.trend import Event, Point, trend
@@ -17,30 +17,21 @@ from ett_service.charts.units import (
     money,
     percent,
     points,
-    subject,
+    subject_in_words,
 )
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.losses import FleetAnswers
 from ett_service.pages.links import regression_page
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import ARROW, FEW, Cell, Fact, Panel, table
+from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import View, moment
 from ett_service.report.headline import part_name
 from ett_service.report.inputs import ett_ratio, share
 
 _MOST_LABELS = 26
 _SEEN = 0.05  # points; what is less is shown as 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One of the numbers at the head of a page: its term, value, and change."""
-
-    term: str
-    value: str
-    note: str
-    change: str = ""
 
 
 def facts(now: Answer, before: Answer) -> list[Fact]:
@@ -54,15 +45,17 @@ def facts(now: Answer, before: Answer) -> list[Fact]:
             "by wall time",
             _moved("ett_ratio_wall", now, before),
         ),
-        Fact("time to start", duration(starts["p50"]), _spread(starts)),
-        Fact("time to recover", duration(recoveries["p50"]), _spread(recoveries)),
+        _spread("time to start", starts),
+        _spread("time to recover", recoveries),
         Fact("failures", count(now["failures"]["total"]), f"of {count(now['attempts'])} attempts"),
         Fact("GPU-hours", gpu_hours(now["gpu_seconds"]), f"of {count(now['jobs'])} jobs"),
     ]
 
 
-def _spread(values: Answer) -> str:
-    return f"p50; p90 {duration(values['p90'])}, n={count(values['count'])}"
+def _spread(term: str, values: Answer) -> Fact:
+    n = values["count"]
+    note = f"p50; p90 {duration(values['p90'])}, n={count(n)}"
+    return Fact(term, duration(values["p50"]), note, is_faint=n < FEW)
 
 
 def _moved(member: str, now: Answer, before: Answer) -> str:
@@ -95,14 +88,19 @@ def target_bridge(gathered: FleetAnswers) -> Panel:
         "to-target",
         "From all accelerator time to ETT%, category by category",
         ("all time", 1.0),
-        [Step(category, -seconds / whole) for category, seconds in seen],
+        [Step(category, -seconds / whole, view.lost_to(category)) for category, seconds in seen],
         ("ETT%", ett_ratio(total) or 0.0),
         target=target and target["ett_ratio"],
     )
     before = gathered.before["total"]
     rows = [
         (
-            Cell(category, swatch=category),
+            Cell(
+                category,
+                href=view.lost_to(category),
+                title=CATEGORIES[category],
+                swatch=category,
+            ),
             percent(share(seconds, whole)),
             points(_change(category, seconds, whole, before)),
             gpu_hours(total["gpu_categories"].get(category, 0.0)),
@@ -126,7 +124,9 @@ def target_bridge(gathered: FleetAnswers) -> Panel:
             "Shares are of time weighted by accelerators, held or not.",
             "GPU-hours and cost count accelerators while they were held.",
         ),
-        question=gathered.question,
+        question=gathered.question.of(
+            "total.weighted_categories,total.gpu_categories,total.cost.by_category"
+        ),
     )
 
 
@@ -207,24 +207,24 @@ def _happened(
 ) -> list[tuple[Event, str]]:
     """Place what happened on the axis, by letters that a list below the chart explains."""
     inside = [
-        (place, marker)
+        (place, f"{moment(marker['at'])} {marker['kind']}: {marker['title']}")
         for marker in reversed(markers)
         if 0 <= (place := _place(marker["at"], steps)) <= len(steps) - 1
     ]
     events = [
         (
-            Event(place, letter),
-            f"{letter}: {moment(marker['at'])} {marker['kind']}: {marker['title']}",
+            Event(place, letter, tooltip=text),
+            f"{letter}: {text}",
         )
-        for letter, (place, marker) in zip(ascii_lowercase, inside, strict=False)
+        for letter, (place, text) in zip(ascii_lowercase, inside, strict=False)
     ]
     for number, finding in enumerate(regressions[:_MOST_LABELS], 1):
         place = _place(finding["onset_at"], steps)
-        text = f"{finding['verdict']}: {subject(finding)}, {cohort(finding['cohort'])}"
+        text = f"{finding['verdict']}: {subject_in_words(finding)}, {cohort(finding['cohort'])}"
         href = regression_page(finding["id"], finding["project"])
         if 0 <= place <= len(steps) - 1:
-            line = f"R{number}: {moment(finding['onset_at'])} {text}"
-            events.append((Event(place, f"R{number}", href), line))
+            line = f"{moment(finding['onset_at'])} {text}"
+            events.append((Event(place, f"R{number}", href, line), f"R{number}: {line}"))
     return events
 
 
@@ -295,7 +295,7 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
             Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
             cohort(finding["cohort"]),
             finding["state"],
-            level_change(finding),
+            level_change(finding, ARROW),
             _cost_of(finding["impact"]),
         )
         for finding in regressions
@@ -311,9 +311,7 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
 
 
 def _named(finding: Answer) -> str:
-    verdict, name = finding["verdict"], subject(finding)
-    if name.startswith(finding["metric"]):
-        name = name.replace("_", " ")  # a long name of a metric breaks between its words
+    verdict, name = finding["verdict"], subject_in_words(finding)
     return name if verdict == "regression" else f"{name} ({verdict})"
 
 
@@ -321,50 +319,56 @@ def _cost_of(impact: Answer) -> str:
     return amount(impact["gpu_hours_per_week"])
 
 
-_COMPARED = (
-    ("ETT% by accelerators", "ett_ratio"),
-    ("ETT% by wall time", "ett_ratio_wall"),
-    ("ETT% of the median job", "ett_ratio_median_job"),
-    ("WTT% by wall time", "wasted_ratio"),
-)
-
-
-def comparison(gathered: FleetAnswers, economy: Economy) -> Panel:
-    """Set the numbers of this window beside those of the window before."""
+def comparisons(gathered: FleetAnswers, economy: Economy) -> list[Panel]:
+    """Set the numbers of this window beside those of the window before, a weighting a table."""
     now, before = gathered.now["total"], gathered.before["total"]
-    rows: list[tuple[str, ...]] = [
-        (
-            name,
-            percent(_ratio(member, now)),
-            percent(_ratio(member, before)),
-            _moved(member, now, before) or "-",
-        )
-        for name, member in _COMPARED
-    ]
-    rows += [
-        ("jobs", *_both(now, before, lambda total: count(total["jobs"])), ""),
-        ("attempts", *_both(now, before, lambda total: count(total["attempts"])), ""),
-        ("failures", *_both(now, before, lambda total: count(total["failures"]["total"])), ""),
-        ("MTBF", *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])), ""),
-        (
-            "unsaved training",
-            *_both(now, before, lambda total: duration(total["unsaved_training_seconds"])),
-            "",
-        ),
-        (
-            "queue wait",
-            *_both(now, before, lambda total: duration(total["queue_wait_seconds"])),
-            "",
-        ),
+    by_accelerators = [
+        _ratios("ETT% by accelerators", "ett_ratio", now, before),
         ("GPU-hours", *_both(now, before, lambda total: gpu_hours(total["gpu_seconds"])), ""),
         ("cost", *_both(now, before, _cost), ""),
     ]
+    by_wall_time = [
+        _ratios("ETT% by wall time", "ett_ratio_wall", now, before),
+        _ratios("WTT% by wall time", "wasted_ratio", now, before),
+        ("MTBF", *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])), ""),
+        _plain("unsaved training", "unsaved_training_seconds", duration, now, before),
+        _plain("queue wait", "queue_wait_seconds", duration, now, before),
+    ]
+    by_job = [
+        _ratios("ETT% of the median job", "ett_ratio_median_job", now, before),
+        _plain("jobs", "jobs", count, now, before),
+        _plain("attempts", "attempts", count, now, before),
+        ("failures", *_both(now, before, lambda total: count(total["failures"]["total"])), ""),
+    ]
+    return [
+        _compared(
+            gathered, "by accelerators", by_accelerators, (_prices(economy), *_unpriced(now))
+        ),
+        _compared(gathered, "by wall time", by_wall_time),
+        _compared(gathered, "job by job", by_job),
+    ]
+
+
+def _plain(
+    name: str, member: str, shown: Callable[[Any], str], now: Answer, before: Answer
+) -> tuple[str, ...]:
+    return (name, shown(now[member]), shown(before[member]), "")
+
+
+def _ratios(name: str, member: str, now: Answer, before: Answer) -> tuple[str, ...]:
+    new, old = percent(_ratio(member, now)), percent(_ratio(member, before))
+    return (name, new, old, _moved(member, now, before) or "-")
+
+
+def _compared(
+    gathered: FleetAnswers, by: str, rows: Sequence[tuple[str, ...]], after: tuple[str, ...] = ()
+) -> Panel:
+    earlier = gathered.view.earlier
     return Panel(
-        "compared",
-        f"This window against {gathered.view.earlier}",
-        table=table(f"|#this window|#{gathered.view.earlier}|#change", rows),
-        after=(_prices(economy), *_unpriced(now)),
-        question=gathered.question,
+        f"compared-{by.replace(' ', '-')}",
+        f"This window against {earlier}, {by}",
+        table=table(f"|#this window|#{earlier}|#change", rows),
+        after=after,
         is_table_open=True,
     )
 

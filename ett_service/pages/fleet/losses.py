@@ -9,7 +9,8 @@ from ett_service.core.words import Category, JobState
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import job_page
 from ett_service.pages.panel import FEW, Cell, Panel, counted, table
-from ett_service.pages.window import View
+from ett_service.pages.terms import CATEGORIES
+from ett_service.pages.window import View, written
 from ett_service.report.inputs import (
     ett_ratio,
     lost_by_category,
@@ -44,13 +45,21 @@ def categories(gathered: FleetAnswers) -> Panel:
         "categories",
         "All time as one bar",
         chart=stacked_bars(
-            "categories", "Accelerator time by category, by accelerators", [Bar("", spent)]
+            "categories",
+            "Accelerator time by category, by accelerators",
+            [Bar("", spent)],
+            part_href=gathered.view.lost_to,
         ),
         table=table(
             "category|#hours times accelerators|#share",
             (
                 (
-                    Cell(category, swatch=category),
+                    Cell(
+                        category,
+                        href=gathered.view.lost_to(category),
+                        title=CATEGORIES[category],
+                        swatch=category,
+                    ),
                     gpu_hours(hours * _HOUR),
                     percent(share(hours * _HOUR, total["weighted_seconds"])),
                 )
@@ -58,7 +67,7 @@ def categories(gathered: FleetAnswers) -> Panel:
                 if hours
             ),
         ),
-        question=gathered.question,
+        question=gathered.question.of("total.weighted_categories"),
     )
 
 
@@ -113,12 +122,15 @@ def _cohort(group: Answer, bar: Bar, whole: float) -> tuple[Cell | str, ...]:
 
 
 def jobs(gathered: FleetAnswers, question: Question) -> Panel:
-    """List the jobs that lost most."""
+    """List the jobs that lost most, or that spent most on the category of the address."""
+    category = gathered.view.category
     rows = [
         (
             Cell(job["job"], href=job_page(job["job"], job["project"])),
             _so_far(percent(job["ett_ratio"]), job),
-            gpu_hours(job["lost_weighted_seconds"]),
+            gpu_hours(
+                job["weighted_categories"][category] if category else job["lost_weighted_seconds"]
+            ),
             count(job["failures"]),
             money(job["cost"], gathered.jobs["currency"]),
         )
@@ -126,9 +138,16 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     ]
     return Panel(
         "jobs",
-        "Jobs that lost most",
-        table=table("job|#ETT%|#lost hours times accelerators|#failures|#cost", rows),
-        after=("Lost hours include waits without accelerators, which no GPU-hours hold.",),
+        f"Jobs with most {category}" if category else "Jobs that lost most",
+        before=() if rows or not category else (f"No job has {category} in this window.",),
+        table=table(
+            f"job|#ETT%|#{'' if category else 'lost '}hours times accelerators|#failures|#cost",
+            rows,
+        ),
+        after=("Hours include waits without accelerators, which no GPU-hours hold.",),
+        more=Cell("Jobs that lost most", href=gathered.view.address(category=None) + "#jobs")
+        if category
+        else None,
         question=question,
         is_table_open=True,
     )
@@ -160,9 +179,16 @@ def failures(gathered: FleetAnswers) -> Panel:
         "Failures by cause",
         before=(_rates(now, whole),),
         table=table(f"cause|#failures|#of all|#{gathered.view.earlier}|#unsaved training", rows),
-        question=gathered.question,
+        more=Cell("Jobs with most failures", href=_failing(gathered.view)),
+        question=gathered.question.of("total.failures.by"),
         is_table_open=True,
     )
+
+
+def _failing(view: View) -> str:
+    """Return the address of the jobs of a window that failed most often."""
+    days = {"from": written(view.from_us), "to": written(view.to_us), "project": view.project}
+    return Question("/jobs", {**days, "sort": "-failures"}).address
 
 
 def _cause(failure: Answer) -> str:
@@ -254,7 +280,7 @@ def durations(gathered: FleetAnswers) -> Panel:
             f"By wall time. Fewer than {FEW} values are faint: they say little.",
             f"Between runs of jobs: {duration(now['between_runs_seconds'])}, in no E2E.",
         ),
-        question=gathered.question,
+        question=gathered.question.of(",".join(f"total.{member}" for _, member in _SPREADS)),
         is_table_open=True,
     )
 

@@ -7,15 +7,17 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ett_service.api.start import first_lines
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.fleet import course, losses
-from ett_service.pages.panel import Panel
+from ett_service.pages.links import job_page
+from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.sessions import Session, state_of
-from ett_service.pages.window import WINDOWS, View, view_of
+from ett_service.pages.window import WINDOWS, View, moment, view_of
 from ett_service.report.headline import course_of
 
 ROUTER = router()
@@ -24,6 +26,7 @@ _MOST_GROUPS = 12
 _MOST_PARTS = 12
 _MOST_JOBS = 10
 _MOST_MARKERS = 100
+_CHOICES: dict[str, Any] = {"windows": tuple(WINDOWS), "dimensions": GROUPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,14 @@ class Questions:
                     "jobs": 0,
                 },
             ),
-            jobs=Question("/v1/fleet/jobs/top", {**view.window, "by": "lost", "limit": _MOST_JOBS}),
+            jobs=Question(
+                "/v1/fleet/jobs/top",
+                {
+                    **view.window,
+                    "by": f"category:{view.category}" if view.category else "lost",
+                    "limit": _MOST_JOBS,
+                },
+            ),
             markers=Question("/v1/markers", {**marked, "limit": _MOST_MARKERS}),
             regressions=Question(
                 "/v1/regressions",
@@ -84,9 +94,8 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
     questions = Questions.of(view)
     now = await ask(questions.now)
     if not now["total"]["jobs"]:
-        any_job = await _any_job(ask, view)
-        template = "nothing_here.html" if any_job else "first_minute.html"
-        return page(request, template, session, view=view, newest=any_job, **_choices(request))
+        newest = await _newest_job(ask, view)
+        return _empty(request, session, view, newest) if newest else _first(request, session)
     before, trend, change, jobs, markers, regressions = await ask.all(
         questions.before,
         questions.trend,
@@ -126,8 +135,24 @@ def _drawn(
         facts=course.facts(now["total"], before["total"]),
         grafana=dashboard(request, "ett-fleet", (view.from_us, view.to_us)),
         columns=_columns(gathered, questions, trend, markers, request),
-        **_choices(request),
+        **_CHOICES,
     )
+
+
+def _empty(request: Request, session: Session, view: View, newest: Answer) -> Response:
+    """Say that nothing ran in the window, and what ran last."""
+    job = Cell(newest["job"], href=job_page(newest["job"], view.project))
+    began = moment(newest["started_at"])
+    return page(
+        request, "nothing_here.html", session, view=view, newest=job, began=began, **_CHOICES
+    )
+
+
+def _first(request: Request, session: Session) -> Response:
+    """Show the lines that record a first job; a key is put in only for those who may make one."""
+    made = state_of(request).first_keys.get(session.key.project) if session.may("admin") else None
+    lines = first_lines(f"{request.url.scheme}://{request.url.netloc}", made or "KEY")
+    return page(request, "first_minute.html", session, lines=lines, has_key=made is not None)
 
 
 def _columns(
@@ -152,7 +177,7 @@ def _columns(
         [
             trended,
             course.regressions_panel(gathered.regressions, questions.regressions),
-            course.comparison(gathered, state_of(request).economy),
+            *course.comparisons(gathered, state_of(request).economy),
             losses.durations(gathered),
             losses.failures(gathered),
             losses.speeds(gathered),
@@ -160,16 +185,7 @@ def _columns(
     )
 
 
-def _choices(request: Request) -> dict[str, Any]:
-    return {
-        "windows": tuple(WINDOWS),
-        "dimensions": GROUPS,
-        "python": "train.py",
-        "has_filters": bool(request.query_params.get("where")),
-    }
-
-
-async def _any_job(ask: Ask, view: View) -> Answer | None:
+async def _newest_job(ask: Ask, view: View) -> Answer | None:
     """Return the job that began last, of the projects that can be read."""
     summary = await ask(Question("/v1/jobs", {"project": view.project, "limit": 1}))
     jobs: list[Answer] = summary["jobs"]

@@ -1,13 +1,15 @@
 """How far the fleet's numbers can be trusted: time under no phase, jobs without accelerators."""
 
+from dataclasses import replace
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count, duration, factor, percent
+from ett_service.charts.units import cohort, count, duration, factor, percent, subject_in_words
 from ett_service.core.dimensions import GROUPS
-from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.panel import Cell, Panel, counted, table
+from ett_service.pages.ask import Answer, Ask, Question
+from ett_service.pages.dashboards import dashboard
+from ett_service.pages.panel import Cell, Fact, Panel, counted, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.window import WINDOWS, View, view_of
@@ -16,7 +18,14 @@ from ett_service.report.inputs import name_of, share
 ROUTER = router()
 
 _MOST_GROUPS = 30
-_MOST_SERIES = 30
+_MOST_SERIES = 1_000  # as many as the API lists at once
+_MOST_LISTS = 5  # that are read of them
+_PAGE = 30
+_ON_METRICS = (
+    "Of late and rejected events and of silent attempts only counters are kept: "
+    "`ett_ingest_event_lag_seconds`, `ett_ingest_events_rejected_total` and `ett_attempts_silent` "
+    "on `/metrics`. A job's page lists what was inferred of it."
+)
 _UNSEARCHED = (
     "The fleet was not searched yet: that happens once a day. `ett detect --power` tries it."
 )
@@ -29,7 +38,8 @@ async def show_quality(request: Request, session: SignedIn, ask: Asking) -> Resp
     grouped = {**view.window, "group_by": view.group_by, "limit": _MOST_GROUPS}
     summary = Question("/v1/fleet/summary", {**grouped, "distributions": "false"})
     power = Question("/v1/regressions/power", {**view.scope, "limit": _MOST_SERIES})
-    answer, searched = await ask.all(summary, power)
+    answer = await ask(summary)
+    searched = await _series(ask, power)
     total = answer["total"]
     return page(
         request,
@@ -41,9 +51,32 @@ async def show_quality(request: Request, session: SignedIn, ask: Asking) -> Resp
         windows=tuple(WINDOWS),
         dimensions=GROUPS,
         facts=_facts(answer),
-        panels=[_cohorts(answer["groups"], view, summary), _power(searched, power)],
-        note="",
+        panels=[
+            _cohorts(answer["groups"], view, summary),
+            _power(searched, power, view, _place(request)),
+        ],
+        note=_ON_METRICS,
+        grafana=dashboard(request, "ett-service", (view.from_us, view.to_us)),
     )
+
+
+async def _series(ask: Ask, question: Question) -> list[Answer]:
+    """Return the series of the last search, of all pages of the list."""
+    series: list[Answer] = []
+    cursor = None
+    for _ in range(_MOST_LISTS):
+        answer = await ask(replace(question, query={**question.query, "cursor": cursor}))
+        series += answer["power"]
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            break
+    return series
+
+
+def _place(request: Request) -> int:
+    """Return with which of the series the shown ones begin."""
+    text = request.query_params.get("series", "")
+    return min(int(text), _MOST_SERIES * _MOST_LISTS) if text.isdecimal() else 0
 
 
 def _unattributed(group: Answer) -> str:
@@ -97,26 +130,35 @@ def _cohort(group: Answer, view: View) -> tuple[Cell | str, ...]:
     )
 
 
-def _power(searched: Answer, question: Question) -> Panel:
-    series = searched["power"]
+def _power(searched: list[Answer], question: Question, view: View, place: int) -> Panel:
+    ranked = sorted(searched, key=lambda each: (-each["recent"], -(each["smallest"] or 0)))
+    series = ranked[place : place + _PAGE]
+    left = len(ranked) - place - len(series)
+    following = view.address(series=place + _PAGE) + "#power"
     return Panel(
         "power",
         "What the search for regressions could find",
-        before=() if series else (_UNSEARCHED,),
+        before=() if ranked else (_UNSEARCHED,),
         table=table(
             "what|cohort|#recent values|#baseline values|#smallest change",
             (
                 (
-                    " / ".join(filter(None, map(each.get, ("metric", "phase", "stage", "cause")))),
-                    " ".join(f"{name}:{text}" for name, text in each["cohort"].items()) or "(all)",
+                    subject_in_words(each),
+                    cohort(each["cohort"]),
                     counted(count(each["recent"]), each["recent"]),
                     counted(count(each["baseline"]), each["baseline"]),
-                    factor(each["smallest"]),
+                    "none" if each["smallest"] is None else factor(each["smallest"]),
                 )
                 for each in series
             ),
         ),
-        after=("A smaller change is not found, however long it lasts.",),
+        after=(
+            "A smaller change is not found, however long it lasts; at `none` no change is.",
+            "The series with most recent values stand first.",
+        ),
+        more=Cell(f"Next {count(min(left, _PAGE))} of {count(len(ranked))} series", href=following)
+        if left > 0
+        else None,
         question=question,
         is_wide=True,
     )

@@ -9,8 +9,8 @@ from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.panel import Panel, table
+from ett_service.pages.dashboards import dashboard
+from ett_service.pages.panel import Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.window import WINDOWS, view_of
@@ -73,6 +73,7 @@ async def show_what_if(request: Request, session: SignedIn, ask: Asking) -> Resp
         sliders=sliders,
         facts=_facts(answer) if answer else [],
         panels=[_gains(answer, question)] if answer else [],
+        grafana=dashboard(request, "ett-fleet", (view.from_us, view.to_us)),
     )
 
 

@@ -13,10 +13,10 @@ from ett_service.charts.gantt import Row, Stretch, gantt
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.jobs.life import axis, evidence, unix
+from ett_service.pages.dashboards import dashboard
+from ett_service.pages.jobs.life import axis, evidence, since_midnight, unix
 from ett_service.pages.links import attempt_page, job_page, quoted
-from ett_service.pages.panel import Cell, Panel, Table, table
+from ett_service.pages.panel import Cell, Fact, Panel, Table, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -67,6 +67,7 @@ async def show_attempt(
             *_ranks(timeline, question),
             _rest(attempt, list_question),
         ],
+        grafana=dashboard(request, "ett-sql-job", project=project or session.key.project, job=job),
     )
 
 
@@ -112,7 +113,12 @@ def _lanes(timeline: Answer, question: Question) -> Panel:
         "Phases and stages",
         before=() if rows else ("Neither a phase nor a stage was reported.",),
         chart=gantt(
-            "lanes", "Phases and stages over time", rows[:_MOST_LANES], length, axis(begin, length)
+            "lanes",
+            "Phases and stages over time",
+            rows[:_MOST_LANES],
+            length,
+            axis(begin, length),
+            since_midnight(begin),
         )
         if rows
         else None,
@@ -122,7 +128,7 @@ def _lanes(timeline: Answer, question: Question) -> Panel:
             if timeline["lead_rank"] is not None
             else "As it was reported; spans may overlap.",
         ),
-        question=replace(question, rows="spans"),
+        question=question.of("spans"),
         is_wide=True,
     )
 
@@ -157,9 +163,16 @@ def _start(timeline: Answer, question: Question) -> list[Panel]:
         Panel(
             "start",
             "Until the loop",
-            chart=gantt("start", title, [row for row in rows if row.stretches], until, shown),
+            chart=gantt(
+                "start",
+                title,
+                [row for row in rows if row.stretches],
+                until,
+                shown,
+                since_midnight(timeline["started_at"]),
+            ),
             table=_spans(span for span in timeline["spans"] if unix(span["start"]) < begin + until),
-            question=replace(question, rows="spans"),
+            question=question.of("spans"),
             is_wide=True,
         )
     ]
@@ -224,7 +237,7 @@ def _stages(timeline: Answer, question: Question) -> Panel:
             "Own time has no stage open that began later.",
             "Skew is the slowest rank over the median.",
         ),
-        question=replace(question, rows="stages"),
+        question=question.of("stages"),
         is_wide=True,
     )
 
@@ -259,7 +272,7 @@ def _ranks(timeline: Answer, question: Question) -> list[Panel]:
                 ),
             ),
             after=(f"{count(left)} faster ones are not shown.",) if left > 0 else (),
-            question=replace(question, rows="ranks"),
+            question=question.of("ranks"),
         )
     ]
 

@@ -12,9 +12,9 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.course import Fact
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import attempt_page, job_page, quoted
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.report.inputs import share
@@ -52,6 +52,7 @@ async def show_compiles(
             _attempts(of_compile, job, project, staged),
             *_advice(advice, advised),
         ],
+        grafana=dashboard(request, "ett-sql-job", project=project or session.key.project, job=job),
     )
 
 
@@ -190,7 +191,7 @@ def _recompiles(advice: Answer, question: Question) -> Panel:
         "Why it compiled again",
         before=() if rows else ("No recompile that a dynamic shape would not stop.",),
         table=table("reason|#recompiles|#took|functions|as PyTorch says it|what may stop it", rows),
-        question=question,
+        question=question.of("others"),
         is_wide=True,
     )
 
@@ -211,9 +212,9 @@ def _varying(advice: Answer, question: Question) -> Panel:
     return Panel(
         "varying",
         "What varied and may be dynamic",
-        before=(f"Set TORCH_COMPILE_DYNAMIC_SOURCES={setting}",) if setting else ("Nothing.",),
+        before=(f"Set `TORCH_COMPILE_DYNAMIC_SOURCES={setting}`",) if setting else ("Nothing.",),
         table=table("source|dimensions|#recompiles|#took|functions|or in Python", rows),
-        question=question,
+        question=question.of("sources"),
         is_wide=True,
     )
 
@@ -235,5 +236,5 @@ def _costly(member: str, title: str, advice: Answer, question: Question) -> Pane
         title,
         before=() if rows else ("None.",),
         table=table("function|id|direction|#compiles|#could be saved|kernels", rows),
-        question=question,
+        question=question.of(member),
     )

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.ingest.text import parse_instant
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
@@ -19,10 +20,12 @@ from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.sessions import Session
+from ett_service.pages.window import written
 
 ROUTER = router()
 
-_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice")
+_COHORT_DAYS = 28
+_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice", "stages")
 
 
 @ROUTER.get("/jobs/{job}")
@@ -39,10 +42,12 @@ async def show_job(
     lists = {name: Question(f"{path}/{name}", scope) for name in _LISTS}
     answer = await ask(question)
     # The attempts are in the answer about the job already.
-    gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
+    gone = {"attempts", *(["ledger", "stages"] if answer["pruned_at"] else [])}
     shown = [name for name in _LISTS if name not in gone]
-    answers = await ask.all(*(lists[name] for name in shown))
-    gathered = Gathered(answer, question, lists, dict(zip(shown, answers, strict=True)), project)
+    *answers, cohort = await ask.all(*(lists[name] for name in shown), _cohort(answer, project))
+    gathered = Gathered(
+        answer, question, lists, dict(zip(shown, answers, strict=True)), cohort["total"], project
+    )
     # Drawing takes tens of milliseconds, in which the loop would take no request.
     return await run_in_threadpool(_drawn, request, session, gathered)
 
@@ -55,7 +60,20 @@ class Gathered:
     question: Question
     questions: Mapping[str, Question]
     answers: Mapping[str, Answer]
+    cohort: Answer  #: the jobs of the same model in the weeks before
     project: str
+
+
+def _cohort(job: Answer, project: str) -> Question:
+    """Ask about the jobs of the same model in the weeks up to this job's end."""
+    end_us = -(-parse_instant(job["ended_at"] or job["as_of"]) // HOUR_US) * HOUR_US
+    query: dict[str, object] = {
+        "project": project,
+        "where": f"model:{job['model'] or ''}",
+        "from": written(end_us - _COHORT_DAYS * DAY_US),
+        "to": written(end_us),
+    }
+    return Question("/v1/fleet/summary", query)
 
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
@@ -67,9 +85,9 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         session,
         job=job,
         sentence=reasons.sentence(job, losses),
-        facts=reasons.facts(job),
+        facts=reasons.facts(job, gathered.cohort),
         gantt=_gantt(gathered),
-        bar=reasons.ledger_panel(job, gathered.question),
+        bar=reasons.ledger_panel(job, gathered.question, answers.get("stages")),
         reasons=losses,
         panels=_panels(gathered),
         live=_live(job, gathered.project),
@@ -92,6 +110,7 @@ def _panels(gathered: Gathered) -> list[Panel]:
     panels = (
         life.attempts(job, gathered.questions["attempts"], gathered.project),
         life.recoveries(job, question),
+        life.exclusions(job, question),
         life.runs(job, question),
         reasons.speed_panel(job, question),
         reasons.quality(job, question),

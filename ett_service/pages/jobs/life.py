@@ -3,12 +3,12 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.charts.svg import Markup
 from ett_service.charts.units import count, duration, percent
-from ett_service.core.words import Category
+from ett_service.core.words import FAILURES, Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
@@ -31,6 +31,11 @@ def axis(begin: str, length_s: float) -> Callable[[float], str]:
     return lambda seconds: f"{first + timedelta(seconds=seconds):{form}}"
 
 
+def since_midnight(begin: str) -> float:
+    """Return the time of day of an instant, in seconds."""
+    return unix(begin) % _DAY_S
+
+
 def gantt_panel(
     job: Answer, ledger: Answer, saved: Answer, question: Question, project: str = ""
 ) -> Panel:
@@ -42,7 +47,7 @@ def gantt_panel(
     return Panel(
         "life",
         "Life of the job",
-        chart=gantt("life", title, rows, length, axis(begin, length)) if rows else None,
+        chart=_gantt(title, rows, begin, length) if rows else None,
         table=table(
             "begin (UTC)|category|period|attempt|#length",
             (
@@ -65,6 +70,10 @@ def gantt_panel(
         question=question,
         is_wide=True,
     )
+
+
+def _gantt(title: str, rows: Sequence[Row], begin: str, length: float) -> Markup:
+    return gantt("life", title, rows, length, axis(begin, length), since_midnight(begin))
 
 
 def pruned_panel(job: Answer, question: Question) -> Panel:
@@ -165,7 +174,8 @@ def attempts(job: Answer, question: Question, project: str) -> Panel:
         "attempts",
         "Attempts",
         table=table(
-            "attempt|ended|why|began (UTC)|#length|#unsaved training|#accelerators|code version",
+            "attempt|ended|why|evidence|began (UTC)|#length|#unsaved training|#accelerators"
+            "|code version",
             (_attempt(job["job"], attempt, project) for attempt in job["attempts"]),
         ),
         question=question,
@@ -178,10 +188,8 @@ def _attempt(job: str, attempt: Answer, project: str) -> tuple[Cell | str, ...]:
     return (
         Cell(str(attempt["number"]), href=attempt_page(job, attempt["number"], project)),
         attempt["outcome"],
-        Cell(
-            f"{attempt['origin']}: {attempt['cause']}" if attempt["cause"] else "-",
-            title=seen["text"] if seen else "",
-        ),
+        f"{attempt['origin']}: {attempt['cause']}" if attempt["cause"] else "-",
+        seen["text"] if seen else "-",
         moment(attempt["started_at"]),
         duration(unix(attempt["ended_at"]) - unix(attempt["started_at"])),
         duration(attempt["unsaved_training_seconds"]),
@@ -191,28 +199,37 @@ def _attempt(job: str, attempt: Answer, project: str) -> tuple[Cell | str, ...]:
 
 
 def recoveries(job: Answer, question: Question) -> Panel | None:
-    """Show how long each recovery took, and what it was made of."""
+    """Show how each loop that was interrupted went on, and what the time until then went on."""
     listed = job["recoveries"]
     if not listed:
         return None
     parts = list(dict.fromkeys(name for each in listed for name in each["parts"]))
+    recovered = sum(map(_is_recovery, listed))
     return Panel(
         "recoveries",
-        "Recoveries",
+        "From each ending to the next loop",
         table=table(
             "|".join(
                 (
-                    "attempts|ended|began (UTC)|#time to recover",
+                    "attempts|ended|began (UTC)|#until the next loop",
                     *(f"#{name}" for name in parts),
                     "#silent before|#repeated after",
                 )
             ),
             (_recovery(each, parts) for each in listed),
         ),
-        after=("From the end of a loop to the begin of the next attempt's loop. Parts sum to it.",),
-        question=replace(question, rows="recoveries"),
+        after=(
+            "From the end of a loop to the begin of the next attempt's loop. Parts sum to it.",
+            f"{count(recovered)} of {count(len(listed))} resumed after a failure.",
+            "Only those count in time to recover.",
+        ),
+        question=question.of("recoveries"),
         is_wide=True,
     )
+
+
+def _is_recovery(each: Answer) -> bool:
+    return each["resumed"] is not None and each["outcome"] in FAILURES
 
 
 def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
@@ -226,6 +243,30 @@ def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
         *(duration(each["parts"].get(name)) for name in parts),
         duration(each["stalled_seconds"]),
         duration(each["repeated_seconds"]),
+    )
+
+
+def exclusions(job: Answer, question: Question) -> Panel | None:
+    """List the time of a job that people left out of the fleet's numbers."""
+    if not job["exclusions"]:
+        return None
+    return Panel(
+        "exclusions",
+        "Left out of the fleet's numbers",
+        table=table(
+            "from (UTC)|to (UTC)|by|why",
+            (
+                (
+                    moment(each["from"]) if each["from"] else "(its begin)",
+                    moment(each["to"]) if each["to"] else "(its end)",
+                    each["made_by_name"] or each["made_by"],
+                    each["why"],
+                )
+                for each in job["exclusions"]
+            ),
+        ),
+        after=("The numbers of this page count it.",),
+        question=question.of("exclusions"),
     )
 
 
@@ -254,5 +295,5 @@ def runs(job: Answer, question: Question) -> Panel | None:
             rows,
         ),
         after=(f"Between runs: {duration(job['between_runs_seconds'])}, in no E2E.",),
-        question=replace(question, rows="runs"),
+        question=question.of("runs"),
     )

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import JobState
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import job_page
 from ett_service.pages.panel import Cell, Column, Table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
-from ett_service.pages.window import moment
+from ett_service.pages.window import day_begin, day_end, moment
 
 ROUTER = router()
 
@@ -32,7 +33,8 @@ _COLUMNS = (
     ("ETT% by wall time", True, "ett_ratio"),
     ("WTT%", True, ""),
     ("time to start", True, ""),
-    ("failures", True, ""),
+    ("failures", True, "failures"),
+    ("unsaved training", True, "unsaved_training_seconds"),
     ("accelerators", True, ""),
 )
 
@@ -48,12 +50,11 @@ class ListView:
     @property
     def question(self) -> Question:
         """What to ask."""
-        day = {
-            name: f"{text}T00:00:00Z"
-            for name, text in self.filters.items()
-            if name in {"from", "to"} and len(text) == len("2026-03-01")
+        days = {
+            "from": day_begin(self.filters.get("from", "")),
+            "to": day_end(self.filters.get("to")),
         }
-        query = {**self.filters, **day, "sort": self.sort, "limit": _PAGE, "cursor": self.cursor}
+        query = {**self.filters, **days, "sort": self.sort, "limit": _PAGE, "cursor": self.cursor}
         return Question("/v1/jobs", query)
 
     def address(self, **changes: str) -> str:
@@ -103,21 +104,29 @@ async def show_jobs(request: Request, session: SignedIn, ask: Asking) -> Respons
         following=view.address(cursor=following) if following else "",
         question=view.question,
         reads_all="fleet" in session.key.scopes,
+        grafana=dashboard(request, "ett-sql-fleet"),
     )
 
 
 def _row(job: Answer, project: str | None) -> tuple[Cell, ...]:
     is_partial = job["provisional"]
+    has_begun = bool(job["e2e_seconds"])
     return (
         Cell(job["job"], href=job_page(job["job"], project), title=job["name"] or ""),
         Cell(job["state"]),
         Cell(job["team"] or "-"),
         Cell(job["model"] or "-"),
         Cell(moment(job["started_at"])),
-        Cell(duration(job["e2e_seconds"]), is_faint=is_partial),
-        Cell(percent(job["ett_ratio"]) + (" so far" if is_partial else ""), is_faint=is_partial),
-        Cell(percent(job["wasted_ratio"])),
+        Cell(duration(job["e2e_seconds"]) if has_begun else "-", is_faint=is_partial),
+        _ett(job) if has_begun else Cell("-"),
+        Cell(percent(job["wasted_ratio"]) if has_begun else "-"),
         Cell(duration(job["time_to_start_seconds"])),
         Cell(count(job["failures"])),
+        Cell(duration(job["unsaved_training_seconds"]) if job["failures"] else "-"),
         Cell(count(job["gpus"])),
     )
+
+
+def _ett(job: Answer) -> Cell:
+    so_far = " so far" if job["provisional"] else ""
+    return Cell(f"{percent(job['ett_ratio'])}{so_far}", is_faint=job["provisional"])

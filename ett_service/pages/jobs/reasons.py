@@ -1,15 +1,14 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, duration, gpu_hours, percent, points
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import Cell, Fact, Panel, table
 from ett_service.pages.window import moment
 from ett_service.report.inputs import share
 
@@ -29,14 +28,14 @@ _HINTS = {
 }
 
 
-def facts(job: Answer) -> list[Fact]:
+def facts(job: Answer, cohort: Answer) -> list[Fact]:
     """Return the numbers at the head of a job."""
     held = job["gpu_seconds"]
     so_far = " so far" if job["provisional"] else ""
     return [
         Fact("ETT%", percent(job["ett_ratio"]), f"by wall time{so_far}"),
         Fact("E2E", duration(job["e2e_seconds"]), f"wall time{so_far}"),
-        Fact("time to start", duration(job["time_to_start_seconds"]), "wall time"),
+        Fact("time to start", duration(job["time_to_start_seconds"]), _beside(cohort)),
         Fact(
             "failures",
             count(job["failures"]),
@@ -52,8 +51,21 @@ def facts(job: Answer) -> list[Fact]:
     ]
 
 
-def ledger_panel(job: Answer, question: Question) -> Panel:
-    """Draw the job's whole time as one bar, with its table."""
+def _beside(cohort: Answer) -> str:
+    """Say what the jobs of the same model take, in the four weeks up to this job's end."""
+    starts = cohort["time_to_start"]
+    if not starts["count"]:
+        return "wall time"
+    p50, p90 = duration(starts["p50"]), duration(starts["p90"])
+    return f"its model: p50 {p50}, p90 {p90}, n={count(starts['count'])}"
+
+
+def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Panel:
+    """Draw the job's whole time as one bar, with its table; beside it what its spans add up to."""
+    after = ["By wall time. Every second of E2E is in exactly one category."]
+    if stages is not None and stages["stages"]:
+        share_of_e2e = percent(stages["span_ratio"])
+        after.append(f"Spans add up to {share_of_e2e} of E2E, the ledger to 100%.")
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
     return Panel(
@@ -75,8 +87,8 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
                 if seconds
             ),
         ),
-        after=("By wall time. Every second of E2E is in exactly one category.",),
-        question=replace(question, rows="categories"),
+        after=after,
+        question=question.of("categories"),
         is_table_open=True,
     )
 
@@ -174,7 +186,7 @@ def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
     return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
 
 
-_MOST_GAPS = 20
+_MOST_GAPS = 8
 _COUNTS = (
     ("inferred_ends", "ends of phases were inferred"),
     ("ends_without_begin", "ends came without a begin"),
@@ -216,7 +228,7 @@ def quality(job: Answer, question: Question) -> Panel:
             ),
         ),
         after=(f"{count(left)} more are in the CSV.",) if left > 0 else (),
-        question=replace(question, rows="quality.gaps"),
+        question=question.of("quality.gaps"),
     )
 
 
@@ -232,5 +244,5 @@ def definitions(job: Answer, question: Question) -> Panel:
                 for name, number in job["definitions"].items()
             ),
         ),
-        question=replace(question, rows="definitions"),
+        question=question.of("definitions"),
     )

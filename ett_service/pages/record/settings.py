@@ -196,8 +196,13 @@ async def rotate_key(
 
 
 @ROUTER.post("/settings/keys/{prefix}/revoke")
-async def revoke_key(prefix: str, session: SignedIn, ask: Asking, _: OwnForm) -> Response:
+async def revoke_key(
+    prefix: str, request: Request, session: SignedIn, ask: Asking, _: OwnForm
+) -> Response:
     """Revoke a key at once, and with it every session of it."""
     _only_for_administrators(session)
     await ask.write("DELETE", Question(f"/v1/keys/{quoted(prefix)}"))
+    shown = state_of(request).first_keys
+    for project in [name for name, key in shown.items() if key.startswith(prefix)]:
+        del shown[project]
     return RedirectResponse("/settings", 303, HEADERS)

@@ -1,6 +1,5 @@
 """Two sets of jobs beside each other: two jobs, versions or weeks."""
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query
@@ -10,9 +9,11 @@ from starlette.responses import Response
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import count, factor, percent, points, value
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.dashboards import dashboard
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import day_begin, day_end
 
 ROUTER = router()
 
@@ -43,31 +44,42 @@ async def show_comparison(
             _figures(answer, question),
             _shares(answer, question),
         ]
-        if answer
+        if answer and not _empty(answer)
         else [],
+        grafana=dashboard(request, "ett-sql-compare"),
     )
 
 
 def _split(given: dict[str, str]) -> dict[str, object]:
     """Read several conditions of a field, apart by spaces, and days as instants."""
     query: dict[str, object] = {name: given[name].split() for name in ("base", "with")}
-    for name in ("base_from", "base_to", "with_from", "with_to"):
-        text = given[name]
-        query[name] = f"{text}T00:00:00Z" if len(text) == len("2026-03-01") else text
+    for side in ("base", "with"):
+        query[f"{side}_from"] = day_begin(given[f"{side}_from"])
+        query[f"{side}_to"] = day_end(given[f"{side}_to"])
     return query
 
 
 def _sentence(answer: Answer) -> str:
+    if empty := _empty(answer):
+        return f"No job matches {' and '.join(empty)}: there is nothing to compare."
     differing = [each for each in answer["compared"] if each["outcome"] in {"worse", "better"}]
     if not differing:
         return "Nothing differs by more than chance would make it."
+    ett = answer["ett"]
     first = max(differing, key=lambda each: abs((each["worse_by"] or 1.0) - 1.0))
     worse = sum(each["outcome"] == "worse" for each in differing)
     return (
+        f"ETT {percent(ett['base_ratio'])} and {percent(ett['with_ratio'])} by wall time. "
         f"{count(worse)} worse, {count(len(differing) - worse)} better of "
         f"{count(len(answer['compared']))} figures; {first['figure'].replace('_', ' ')} differs "
         f"most: {factor(first['ratio'])}, {first['outcome']}."
     )
+
+
+def _empty(answer: Answer) -> list[str]:
+    """Return the names of the sets that have no job."""
+    names = {"base": "the base", "with": "the other set"}
+    return [name for side, name in names.items() if not answer[side]["job_count"]]
 
 
 def _difference(answer: Answer, question: Question) -> Panel:
@@ -100,10 +112,11 @@ def _difference(answer: Answer, question: Question) -> Panel:
             ),
         ),
         after=(
-            "By wall time, all time of a set together.",
+            "By wall time, all time of a set together: a long job counts more than a short one.",
+            "The figures below count each job once, so their ETT% may differ and move otherwise.",
             "The parts add up to the difference exactly.",
         ),
-        question=replace(question, rows="ett.parts"),
+        question=question.of("ett.parts"),
         is_wide=True,
     )
 
@@ -158,5 +171,5 @@ def _shares(answer: Answer, question: Question) -> Panel:
                 for name, part in sorted(shares.items(), key=lambda each: -abs(each[1]))
             ),
         ),
-        question=question,
+        question=question.of("start_shares"),
     )

@@ -53,7 +53,7 @@ def _shares(
         ),
         table=table(f"{by}|#share of the change", [(name, percent(part)) for name, part in ranked]),
         after=(note,) if note else (),
-        question=replace(question, rows=f"attribution.{by}_shares"),
+        question=question.of(f"attribution.{by}_shares"),
     )
 
 

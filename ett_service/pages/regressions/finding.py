@@ -20,15 +20,15 @@ from ett_service.charts.units import (
     factor,
     level_change,
     percent,
-    subject,
+    subject_in_words,
     value,
 )
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.pages.ask import Answer, Ask, Question
-from ett_service.pages.fleet.course import Fact
-from ett_service.pages.jobs.life import axis, unix
+from ett_service.pages.dashboards import dashboard
+from ett_service.pages.jobs.life import axis, since_midnight, unix
 from ett_service.pages.links import attempt_page, quoted, regression_page
-from ett_service.pages.panel import FEW, Cell, Panel, table
+from ett_service.pages.panel import ARROW, FEW, Cell, Fact, Panel, table
 from ett_service.pages.regressions.evidence import contributions, examples, suspects
 from ett_service.pages.render import HEADERS, page
 from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
@@ -58,10 +58,9 @@ async def show_finding(
         "finding.html",
         session,
         finding=finding,
-        subject=subject(finding),
+        subject=subject_in_words(finding),
         cohort=cohort(finding["cohort"]),
-        sentence=f"{subject(finding)} {level_change(finding)} ({factor(finding['ratio'])}) in "
-        f"{cohort(finding['cohort'])}",
+        sentence=_sentence(finding),
         cost=cost(finding["impact"]),
         facts=_facts(finding),
         course=await _course(ask, finding, question),
@@ -75,7 +74,13 @@ async def show_finding(
         mute_days=_MUTE_DAYS,
         acts=f"/regressions/{quoted(finding_id)}",
         project=project,
+        grafana=dashboard(request, "ett-regressions"),
     )
+
+
+def _sentence(finding: Answer) -> str:
+    change = f"{level_change(finding, ARROW)} ({factor(finding['ratio'])})"
+    return f"{subject_in_words(finding)} {change} in {cohort(finding['cohort'])}"
 
 
 def _facts(finding: Answer) -> list[Fact]:
@@ -85,8 +90,13 @@ def _facts(finding: Answer) -> list[Fact]:
     bounds = finding["interval"]
     between = f"{bounds['low']:.2f} to {bounds['high']:.2f}" if bounds else "-"
     return [
-        Fact("before", value(unit, before["median"]), _sample(before)),
-        Fact("after", value(unit, after["median"]), f"{_sample(after)}, {by}"),
+        Fact("before", value(unit, before["median"]), _sample(before), is_faint=before["n"] < FEW),
+        Fact(
+            "after",
+            value(unit, after["median"]),
+            f"{_sample(after)}, {by}",
+            is_faint=after["n"] < FEW,
+        ),
         Fact("factor", factor(finding["ratio"]), f"interval {between}, {by}"),
         *_fired(finding),
         Fact("onset", moment(finding["onset_at"]), "UTC, estimated"),
@@ -121,8 +131,10 @@ async def _course(ask: Ask, finding: Answer, question: Question) -> Panel | None
 
 def distribution(finding: Answer, answer: Answer, question: Question) -> Panel:
     """Draw a point for each attempt of the *answer*, which leads to it."""
-    origin, end = finding["before"]["from"], finding["after"]["to"]
     values, every = answer["values"], answer["every"]
+    # Where the values begin: weeks without one would only push them to the right.
+    origin = max(finding["before"]["from"], min(each["at"] for each in values))
+    end = finding["after"]["to"]
     dots = [
         Dot(
             unix(each["at"]) - unix(origin),
@@ -139,14 +151,15 @@ def distribution(finding: Answer, answer: Answer, question: Question) -> Panel:
     left_out = (f"Every {every}th is drawn, the CSV has all.",) if every > 1 else ()
     return Panel(
         "course",
-        f"{subject(finding)} of each attempt, before and after",
+        f"{subject_in_words(finding)} of each attempt, before and after",
         chart=scatter(
             "course",
-            f"{subject(finding)} of attempts of {cohort(finding['cohort'])}",
+            f"{subject_in_words(finding)} of attempts of {cohort(finding['cohort'])}",
             dots,
             span_s=(unix(finding["onset_at"]) - unix(origin), unix(end) - unix(origin)),
             levels=(before, after),
             shown=axis(origin, unix(end) - unix(origin)),
+            since_midnight_s=since_midnight(origin),
         ),
         table=table(
             "when (UTC)|job|attempt|side|#took",
@@ -167,6 +180,7 @@ def distribution(finding: Answer, answer: Answer, question: Question) -> Panel:
         after=(
             f"{count(counts[0])} attempts before the onset, {count(counts[1])} after it.",
             f"The search counted {count(searched[0])} and {count(searched[1])}.",
+            f"It left out maintenance and what came after {moment(finding['after']['to'])}.",
             "A point leads to its attempt. Lines are medians.",
             *left_out,
         ),
@@ -233,7 +247,7 @@ def _place(instant: str, steps: list[Answer]) -> float:
 def _certainty(finding: Answer) -> Panel:
     rows = [
         (
-            gate["name"],
+            Cell(GATES.get(gate["name"], gate["name"]), title=gate["name"]),
             f"{gate['value']:.4g}",
             f"{gate['limit']:.4g}",
             "yes" if gate["passed"] else "no",
@@ -253,8 +267,24 @@ def _certainty(finding: Answer) -> Panel:
         "certainty",
         "How certain it is",
         before=before,
-        table=table("gate|#value|#limit|passed|by (UTC)", rows),
+        table=table("what was asked|#value|#limit|passed|by (UTC)", rows),
     )
+
+
+GATES: Mapping[str, str] = {
+    "recent_values": "values after the onset, at least",
+    "baseline_values": "values before it, at least",
+    "recent_days": "days after the onset that show it, at least",
+    "p": "chance that nothing changed and it looks so (p), at most",
+    "q": "the same, corrected for all that was searched (q), at most",
+    "effect": "factor of the change, at least",
+    "impact": "share of the cohort's time that it costs, at least",
+    "mix_part": "share of the change that is mix, at least",
+    "without_any_day": "score without the day that speaks most for it, at least",
+    "still_there": "score of a fall back in the newest days, under",
+    "latest_effect": "factor in the newest days, at least",
+}
+"""The gates of the search, in words."""
 
 
 def _tiny(number: float | None) -> str:

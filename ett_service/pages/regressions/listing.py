@@ -5,11 +5,19 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import amount, cohort, cost, count, factor, level_change, subject
+from ett_service.charts.units import (
+    amount,
+    cohort,
+    cost,
+    count,
+    factor,
+    level_change,
+    subject_in_words,
+)
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import regression_page
-from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.panel import ARROW, Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -87,7 +95,7 @@ def _cause_row(cause: Answer) -> tuple[Cell | str, ...]:
     first, more = cause["findings"][0], len(cause["findings"]) - 1
     return (
         named,
-        subject(cause),
+        subject_in_words(cause),
         count(len(cause["cohorts"])),
         amount(cause["cost"]["gpu_hours_per_week"]),
         moment(cause["onset_at"]),
@@ -107,11 +115,11 @@ def _state(finding: Answer) -> str:
 
 def _row(finding: Answer) -> tuple[Cell | str, ...]:
     return (
-        Cell(subject(finding), href=regression_page(finding["id"], finding["project"])),
+        Cell(subject_in_words(finding), href=regression_page(finding["id"], finding["project"])),
         cohort(finding["cohort"]),
         finding["verdict"].replace("_", " "),
         _state(finding),
-        level_change(finding),
+        level_change(finding, ARROW),
         factor(finding["ratio"]),
         amount(finding["impact"]["gpu_hours_per_week"]),
         moment(finding["onset_at"]),

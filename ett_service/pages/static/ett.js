@@ -16,24 +16,59 @@ function addCopyButtons(root) {
 }
 
 async function takeIn(address = location.href) {
-  const answer = await fetch(address, { headers: { accept: "text/html" } });
-  if (!answer.ok) return;
-  const text = await answer.text();
-  const fresh = new DOMParser().parseFromString(text, "text/html");
-  const open = new Set([...document.querySelectorAll("details[open][id]")].map((each) => each.id));
+  const next = (await asked(address))?.getElementById("main");
   const main = document.getElementById("main");
-  const next = fresh.getElementById("main");
-  const isTyping = document.activeElement.matches("main input:not([type=range]), main select");
-  if (!next || isTyping) return;
-  for (const each of next.querySelectorAll("details[id]")) each.open = open.has(each.id);
-  document.title = fresh.title;
-  main.replaceChildren(...next.childNodes);
-  if (next.dataset.live) main.dataset.live = next.dataset.live;
-  else {
-    delete main.dataset.live;
-    stop();
-  }
+  if (!next) return;
+  document.title = next.ownerDocument.title;
+  become(main, next);
+  if (!main.dataset.live) stop();
+  const place = document.getElementById("expanded");
+  if (place?.dataset.shows) await expand(place, place.dataset.shows);
   addCopyButtons(main);
+}
+
+async function asked(address) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
+}
+
+// Only what differs is changed, so what a reader opened, scrolled to, typed or stands on stays.
+function become(old, next) {
+  if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName) return old.replaceWith(next);
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== next.nodeValue) old.nodeValue = next.nodeValue;
+    return;
+  }
+  if (old.id === "expanded") return;
+  if (old.nodeName === "PRE" && old.firstChild?.isEqualNode(next.firstChild)) return;
+  takeAttributes(old, next);
+  const named = new Map([...old.children].filter((each) => each.id).map((each) => [each.id, each]));
+  let place = old.firstChild;
+  for (const child of [...next.childNodes]) {
+    const same = child.id ? named.get(child.id) : place?.id ? null : place;
+    if (!same) {
+      old.insertBefore(child, place);
+      continue;
+    }
+    if (same === place) place = place.nextSibling;
+    else old.insertBefore(same, place);
+    become(same, child);
+  }
+  while (place) {
+    const after = place.nextSibling;
+    place.remove();
+    place = after;
+  }
+}
+
+function takeAttributes(old, next) {
+  for (const { name } of [...old.attributes]) {
+    const isReaders = name === "open" && old.nodeName === "DETAILS";
+    if (!next.hasAttribute(name) && !isReaders) old.removeAttribute(name);
+  }
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
 }
 
 // The name of an attempt in a job's gantt opens its stages below; once more closes them.
@@ -44,20 +79,29 @@ document.addEventListener("click", async (event) => {
   event.preventDefault();
   const address = link.getAttribute("href");
   if (place.dataset.shows === address) return close(place);
-  const answer = await fetch(address, { headers: { accept: "text/html" } });
-  if (!answer.ok) return location.assign(address);
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  close(place);
+  if (!(await expand(place, address))) return location.assign(address);
+  place.querySelector("a").focus({ preventScroll: true });
+  place.scrollIntoView({ block: "nearest" });
+});
+
+// Shows in its place what the page at an address says of an attempt.
+async function expand(place, address) {
+  const page = await asked(address);
+  if (!page) return false;
   const title = document.createElement("p");
   const whole = document.createElement("a");
   whole.href = address;
   whole.textContent = page.querySelector("h1").textContent;
   title.append(whole);
-  place.replaceChildren(title, ...page.querySelectorAll("#start, #lanes"));
+  const next = document.createElement("div");
+  next.append(title, ...page.querySelectorAll("#start, #lanes"));
+  if (!place.firstChild) place.append(document.createElement("div"));
+  become(place.firstChild, next);
   place.dataset.shows = address;
   addCopyButtons(place);
-  whole.focus({ preventScroll: true });
-  place.scrollIntoView({ block: "nearest" });
-});
+  return true;
+}
 
 function close(place) {
   place.replaceChildren();

@@ -5,7 +5,7 @@ repeat what SQL selects, sorts and sums by.
 """
 
 import dataclasses
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -26,7 +26,7 @@ from ett_service.core.ledger.results import (
     StageSum,
 )
 from ett_service.core.owners import WaitShare
-from ett_service.core.words import Category, Owner, Period, Phase, WaitPart
+from ett_service.core.words import Category, JobState, Owner, Period, Phase, WaitPart
 from ett_service.storage import schema
 from ett_service.storage.record.dirty_marks import JobKey
 
@@ -318,6 +318,31 @@ def job_ledger(conn: Connection, project_id: int, job: str) -> JobLedger | None:
         attempts=tuple(_read_attempt(text) for text in conn.scalars(_ATTEMPTS, of_job)),
         recoveries=tuple(_read_recovery(text) for text in conn.scalars(_RECOVERIES, of_job)),
     )
+
+
+class _Ended(msgspec.Struct):
+    """Of a job's answer only what its ``job_ended`` says."""
+
+    outcome: str | None = None
+
+
+_read_ended = msgspec.json.Decoder(_Ended).decode
+
+
+def finished(conn: Connection, project_id: int, jobs: Collection[str]) -> dict[str, str | None]:
+    """Return which of *jobs* are finished, as far as they are folded, each with its outcome.
+
+    That is None where no ``job_ended`` stands.
+    """
+    columns = schema.job_ledger.c
+    rows = conn.execute(
+        select(columns.job, columns.answer).where(
+            columns.project_id == project_id,
+            columns.job.in_(jobs),
+            columns.state == JobState.FINISHED,
+        )
+    )
+    return {job: _read_ended(text).outcome for job, text in rows}
 
 
 def segments(conn: Connection, project_id: int, job: str) -> list[Segment]:

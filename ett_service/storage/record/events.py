@@ -24,7 +24,7 @@ from ett_service.core.words import Cause, Origin, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import Pair, among_pairs
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
-from ett_service.storage.schema import correction, event, producer
+from ett_service.storage.schema import correction, event, launch_cluster, producer
 from ett_service.storage.schema.record import EXCLUSION
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
@@ -108,6 +108,20 @@ def stored_offsets(conn: Connection, project_id: int, keys: Collection[Pair]) ->
     named = (producer.c.job, producer.c.producer)
     rows = among_pairs(conn, _OFFSETS, named, keys, {"project_id": project_id})
     return {(job, name): offset for job, name, offset in rows}
+
+
+_CLUSTERS = select(launch_cluster.c.job, launch_cluster.c.launch, launch_cluster.c.cluster).where(
+    launch_cluster.c.project_id == bindparam("project_id")
+)
+
+
+def stored_clusters(
+    conn: Connection, project_id: int, launches: Collection[Pair]
+) -> dict[Pair, str]:
+    """Return by job and launch the clusters of those *launches* that have one."""
+    named = (launch_cluster.c.job, launch_cluster.c.launch)
+    rows = among_pairs(conn, _CLUSTERS, named, launches, {"project_id": project_id})
+    return {(job, launch): cluster for job, launch, cluster in rows}
 
 
 T = TypeVar("T")

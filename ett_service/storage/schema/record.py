@@ -120,6 +120,15 @@ producer = table(
     belongs_to_a_job(),
 )
 
+#: Of which cluster a launch is; another one's with the same id is refused.
+launch_cluster = table(
+    "launch_cluster",
+    *of_a_job(),
+    Column("launch", Text, primary_key=True),
+    Column("cluster", Text, nullable=False),
+    belongs_to_a_job(),
+)
+
 #: Append-only: this job has facts that its ledger does not know. ``batch`` names the events.
 dirty = table(
     "dirty",

@@ -31,6 +31,23 @@ def test_a_new_file_is_made_and_its_first_key_printed_once(tmp_path: Path) -> No
     assert keys[1] == ""
 
 
+def test_the_lines_that_are_printed_with_the_first_key_record_a_job(tmp_path: Path) -> None:
+    environment = bare_environment()
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    process = Running("serve", "--port", "0", folder=tmp_path, environment=environment)
+    url = address(process)
+    printed = wait_for(lambda: process.out if "ett run" in process.out else "")
+    key = printed.split()[0]
+    install, *lines = printed.strip().splitlines()[-3:]
+    assert install.startswith("pip install ")
+    shell = {**environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    script = "\n".join(["set -e", f"cd {tmp_path}", *lines])
+    subprocess.run(["sh", "-c", script], env=shell, check=True, timeout=PATIENCE_S)
+    answer = wait_for(lambda: json.loads(request("GET", f"{url}/v1/jobs", key).body)["jobs"])
+    assert answer[0]["state"] == "finished"
+    assert process.stop() == 0
+
+
 def test_the_first_key_goes_into_a_file_of_its_owner_where_one_is_named(tmp_path: Path) -> None:
     file, environment = tmp_path / "first", bare_environment()
     command = ("serve", "--port", "0", "--first-key", str(file))

@@ -68,6 +68,20 @@ def test_logs_of_several_formats_are_audited_as_one_job(
     assert {Path(kind["first"].rpartition(":")[0]) for kind in job["kinds"]} == {log, table}
 
 
+def test_a_folder_of_several_formats_is_read_whole_and_what_is_of_none_is_named(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, row(Start="2026-07-25T17:15:00", End="2026-07-25T17:40:00"))
+    (tmp_path / "notes.md").write_text("hello")
+    assert log.parent == tmp_path
+    assert main(["audit", "--job", "llm", "--json", "--timezone", "UTC", str(tmp_path)]) == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["format"], answer["files"]) == ("goodput, sacct", 2)
+    (unread,) = answer["unread"]
+    assert unread.startswith(f"{tmp_path / 'notes.md'}: is of no known format and is not read")
+
+
 def test_a_file_of_no_format_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,7 +16,8 @@ from ett_service.cli.main import main
 from tests.builders.mllog import RUN, line, run_lines, without, written
 from tests.builders.sacct import row
 from tests.builders.sacct import written as rows_written
-from tests.builders.servers.waiting import PATIENCE_S
+from tests.builders.servers.ett import Server
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
 
 
@@ -34,7 +35,14 @@ def test_a_dry_run_prints_the_events_and_needs_no_server(
     events = [json.loads(text) for text in printed.out.splitlines()]
     assert [event["type"] for event in events][:2] == ["job", "attempt_started"]
     assert len({event["id"] for event in events}) == len(events)
-    assert printed.err == ""
+    assert printed.err == (
+        "1 files, 14 records read, 0 lines skipped, 1 jobs: "
+        f"{len(events)} events, printed, 0 refused\n"
+    )
+    assert main(["import", "mlperf", str(log), "--dry-run", "--json"]) == 0
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert json.loads(again.err)["records"] == 14
 
 
 def test_events_are_sent_as_history_with_the_key_in_the_header(
@@ -50,7 +58,11 @@ def test_events_are_sent_as_history_with_the_key_in_the_header(
     assert got.headers["authorization"] == "Bearer ett_secret"
     assert got.batch["history"] is True
     assert printed.out == "llama2-2xBOX-20250421T185730.000Z\n"
-    assert f"1 files, 1 jobs: {len(got.batch['events'])} events accepted" in printed.err
+    count = len(got.batch["events"])
+    said = (
+        f"14 records read, 0 lines skipped, 1 jobs: {count} events, {count} accepted, 0 duplicates"
+    )
+    assert f"1 files, {said}, 0 refused" in printed.err
 
 
 def test_many_events_go_in_several_batches(tmp_path: Path) -> None:
@@ -178,6 +190,30 @@ def test_on_a_terminal_a_long_import_shows_how_far_it_is_and_keeps_data_apart() 
     assert len([json.loads(text) for text in printed.splitlines()]) > 5
 
 
+def test_a_bar_shows_how_much_of_a_file_has_been_read(tmp_path: Path) -> None:
+    (path := tmp_path / "a.txt").write_bytes(b"x" * 100_000)
+    (other := tmp_path / "b.txt").write_bytes(b"x" * 100_000)
+    terminal, stderr = pty.openpty()
+    command = (
+        "import sys, pathlib; from ett_service.cli.progress import reading\n"
+        "paths = [pathlib.Path(each) for each in sys.argv[1:]]\n"
+        "with reading(paths, lambda: '7 records'), paths[1].open('rb', 0) as file:\n"
+        "    file.read(50_000); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", command, str(path), str(other)],
+        stdin=subprocess.PIPE,
+        stderr=stderr,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        os.close(stderr)
+        shown = read_until(terminal, b"150.0/200.0 kB")
+        process.communicate(timeout=120)
+    os.close(terminal)
+    assert b"150.0/200.0 kB" in shown
+    assert b"7 records" in shown
+
+
 def read_until(terminal: int, expected: bytes, seconds: float = PATIENCE_S) -> bytes:
     """What a terminal showed until *expected* was on it."""
     shown = b""
@@ -203,3 +239,37 @@ def test_a_zone_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["import", "sacct", "gone.txt", "--timezone", "Mars/Olympus"])
     assert "no time zone is named 'Mars/Olympus'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_environment")
+def test_two_clusters_with_the_same_ids_imported_apart_are_not_one_job(
+    tmp_path: Path, served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Taken for lives of one launch they would be a job of five hours, each having trained one."""
+    for cluster, hour in (("alpha", 12), ("beta", 16)):
+        times = {"Start": f"2026-03-01T{hour}:00:00", "End": f"2026-03-01T{hour + 1}:00:00"}
+        rows_written(
+            tmp_path, row(Cluster=cluster, JobName="twice", **times), name=f"{cluster}.txt"
+        )
+    assert main(["import", "sacct", str(tmp_path / "alpha.txt"), "--timezone", "UTC"]) == 0
+    before = served.get("/v1/jobs/twice/events")["events"]
+    capsys.readouterr()
+
+    beta = str(tmp_path / "beta.txt")
+    assert main(["import", "sacct", beta, "--timezone", "UTC", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert served.get("/v1/jobs/twice/events")["events"] == before
+    why = "launch 8041 of job twice is recorded of another cluster: tell the jobs of each apart"
+    assert f"ett: {beta}:2: {why}, by --name '{{cluster}}-{{name}}'" in printed.err
+    assert "1 runs were not imported\n     Nothing was stored." in printed.err
+    summary = json.loads(printed.out)
+    assert (summary["accepted"], summary["runs"]) == (0, 0)
+    assert summary["codes"] == {"other_cluster": summary["events"]}
+
+    started = {"type": "attempt_started", "launch": "8041", "at": "2026-03-01T12:00:00Z"}
+    served.send([{**started, "job": "slurm-8041"}])
+    wait_for(lambda: served.knows("slurm-8041"))
+    named = ["--name", "{cluster}-{name}"]
+    assert main(["import", "sacct", beta, "--timezone", "UTC", *named]) == 0
+    why = "slurm-8041, as its trainer calls it, and beta-twice are one job told twice"
+    assert why in capsys.readouterr().err

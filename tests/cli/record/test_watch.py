@@ -9,6 +9,7 @@ import pytest
 
 from ett_service.cli.main import main
 from tests.builders.servers.accounting import Accounting, accounting
+from tests.builders.servers.ett import Server
 from tests.builders.servers.processes import Running, bare_environment
 from tests.builders.servers.waiting import wait_for
 from tests.builders.servers.web import Received, Reply, accepting, serving
@@ -31,7 +32,7 @@ def test_one_look_sends_what_slurm_knows_as_news(
     slurm.holds(RUNNING)
     with serving() as web:
         code = main(["watch", "slurm", "--once", "--url", web.url, "--key", "ett_k", "--json"])
-        (got,) = web.received
+        got, *_ = web.received
     printed = capsys.readouterr()
     assert code == 0
     assert got.batch["history"] is False
@@ -116,3 +117,44 @@ def test_a_template_with_another_field_is_refused(
     with pytest.raises(SystemExit):
         main(["watch", "slurm", "--name", template])
     assert "has fields other than {name} {id} {cluster}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("in_environment")
+def test_a_launch_of_another_cluster_stays_refused_as_it_goes_on(
+    slurm: Accounting, served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its end alone, which is all that is news at the second look, is not taken for the other's."""
+    job = {"JobName": "two-clusters", **RUNNING}
+    ended = {**job, "State": "COMPLETED", "End": just_now()}
+    slurm.holds(job)
+    assert main(["watch", "slurm", "--once", "--since", "9999d"]) == 0
+    slurm.holds({**job, "Cluster": "beta"})
+    watcher = Running(
+        "watch", "slurm", "--every", "0.1", "--since", "9999d",
+        environment=bare_environment() | {"ETT_URL": served.url, "ETT_API_KEY": served.key},
+    )  # fmt: skip
+    try:
+        wait_for(lambda: "launch 8041 of job two-clusters is recorded of another" in watcher.err)
+        slurm.holds({**ended, "Cluster": "beta"}, {**ended, "JobID": "9", "JobName": "after"})
+        wait_for(lambda: served.knows("after"))
+    finally:
+        watcher.kill()
+    types = {event["type"] for event in served.get("/v1/jobs/two-clusters/events")["events"]}
+    assert types == {"job", "phase_started", "phase_ended", "span", "attempt_started", "heartbeat"}
+    assert capsys.readouterr().err.count("refused") == 0
+
+
+@pytest.mark.usefixtures("in_environment")
+def test_a_job_that_its_trainer_tells_under_its_id_is_named_until_both_agree(
+    slurm: Accounting, served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started = {"type": "attempt_started", "launch": "77", "at": "2026-03-01T12:00:00Z"}
+    served.send([{**started, "job": "slurm-77"}])
+    wait_for(lambda: served.knows("slurm-77"))
+    slurm.holds({"JobID": "77", "JobName": "train", **RUNNING}, {"JobID": "78", **RUNNING})
+    once = ["watch", "slurm", "--once", "--since", "9999d"]
+    assert main(once) == 0
+    why = "slurm-77, as its trainer calls it, and train are one job told twice: give trainers"
+    assert f"ett: {why} ETT_JOB=$SLURM_JOB_NAME, or" in capsys.readouterr().err
+    assert main([*once, "--name", "slurm-{id}"]) == 0
+    assert "twice" not in capsys.readouterr().err

@@ -83,7 +83,7 @@ def _step() -> None:
 
 def guarded_stages() -> None:
     """Collect the stages as the background thread does, from metrics of another shape."""
-    compiles._windows.append(compiles._Window(0, 1, {}))  # noqa: SLF001 -- one came before
+    compiles._windows.append(compiles._Window(0, 1, {}, set()))  # noqa: SLF001 -- one came before
     utils: Any = types.ModuleType("torch._dynamo.utils")
     utils.get_compilation_metrics = lambda: [Broken(), object(), None]
     sys.modules["torch._dynamo.utils"] = utils

@@ -211,3 +211,9 @@ def test_the_environment_says_whether_entry_points_take_part(
     env: dict[str, str], wanted: bool
 ) -> None:
     assert is_wanted(env) is wanted
+
+
+def test_what_is_recorded_already_is_wanted_whatever_the_environment(tmp_path: Path) -> None:
+    with recording(tmp_path):
+        assert is_wanted({})
+    assert not is_wanted({})

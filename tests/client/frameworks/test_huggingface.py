@@ -34,6 +34,7 @@ class Trained:
 
     codes: list[int]
     lives: list[list[dict[str, Any]]]
+    named: list[dict[str, Any]]  #: of the script that gives the address itself
     layered: list[dict[str, Any]]  #: of the script that reports some things itself, hooks included
 
 
@@ -51,15 +52,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         Run(PROGRAMS / "faults.py", [MODULE, "1000"], {"ETT_JOB": "faults"}),
         Run(PROGRAMS / "layered_trainer.py", [str(folder / "c")], {"ETT_JOB": "layered"}),
     ]
+    bare = {"ETT_URL": "", "ETT_SPOOL": "", "XDG_STATE_HOME": str(folder), "ETT_JOB": "named"}
     with serving() as web:
+        untouched = PROGRAMS / "untouched_trainer.py"
+        runs.append(Run(untouched, [str(folder / "d"), "auto", web.url], bare))
         codes = run(MODULE, folder / "spool", web.url, runs)
+        named = [event for event in web.events if event["job"] == "named"]
         layered = [event for event in web.events if event["job"] == "layered"]
         layered.sort(key=lambda event: int(event["mono_us"]))
-        yield Trained(codes, lives(web.events), layered)
+        yield Trained(codes, lives(web.events), named, layered)
 
 
 def test_nothing_but_the_break_on_purpose_ends_a_run(trained: Trained) -> None:
-    assert trained.codes == [1, 0, 0, 0, 0, 0]
+    assert trained.codes == [1, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_life_that_breaks_is_reported_up_to_its_end(trained: Trained) -> None:
@@ -102,6 +107,10 @@ def test_a_trainer_is_reported_by_a_switch_and_what_cannot_be_resumed_is_not_dur
         "progress 1", "progress 2", "+checkpoint_blocking", "-checkpoint_blocking",
         "-train_loop", "attempt_ended",
     ]  # fmt: skip
+
+
+def test_a_script_that_gives_the_address_itself_has_the_callback(trained: Trained) -> None:
+    assert "huggingface" in sources(trained.named)
 
 
 def test_it_names_itself_and_what_it_has_found(trained: Trained) -> None:

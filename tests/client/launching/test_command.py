@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ett_service.client.starting.slurm import submission
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.builders.servers.web import Reply, serving
 from tests.builders.trainers import environment, run_ett, run_trainer, spooled
@@ -176,7 +177,74 @@ def test_signals_reach_the_child(tmp_path: Path) -> None:
         assert launcher.stdout.readline() == b"ready\n"
         launcher.send_signal(signal.SIGTERM)
         assert launcher.wait(PATIENCE_S) == 5
-    assert endings(spooled(tmp_path)) == [("failed", 5, None)]
+    assert endings(spooled(tmp_path)) == [("failed", None, 15)]
+
+
+SCONTROL = """#!/bin/sh
+echo "JobId=$4 JobState=$STATE PreemptTime=$PREEMPT SubmitTime=1700000000 Reason=None"
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "slurm", "ending"),
+    [
+        (signal.SIGTERM, 1, {}, ("failed", None, 15)),  # as torchrun ends then
+        (signal.SIGTERM, 0, {}, ("cancelled", None, 15)),  # it saved, and left in order
+        (signal.SIGINT, 1, {}, ("cancelled", None, 2)),
+        (signal.SIGUSR1, 3, {}, ("failed", 3, None)),
+        (signal.SIGTERM, 1, {"STATE": "CANCELLED"}, ("cancelled", None, 15)),
+        (signal.SIGTERM, 1, {"STATE": "TIMEOUT"}, ("failed", None, 15)),
+        (signal.SIGTERM, 1, {"STATE": "RUNNING", "PREEMPT": "17"}, ("preempted", None, 15)),
+        (signal.SIGTERM, 1, {"STATE": "RUNNING"}, ("failed", None, 15)),
+    ],
+)
+def test_what_is_told_to_stop_ends_with_that_as_its_evidence(
+    tmp_path: Path,
+    number: signal.Signals,
+    code: int,
+    slurm: dict[str, str],
+    ending: tuple[object, object, object],
+) -> None:
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(SCONTROL)
+    scontrol.chmod(0o700)
+    script = f"trap 'exit {code}' TERM INT USR1; echo ready; while :; do sleep 0.05; done"
+    start = "import sys; from ett_service.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", start, "run", "--", "sh", "-c", script]
+    more = {"SLURM_JOB_ID": "8041", "PREEMPT": "None", **slurm} if slurm else {}
+    env = environment(tmp_path / "spool", **more)
+    env["PATH"] = f"{scontrol.parent}:{env['PATH']}"
+    with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as it:
+        assert it.stdout is not None
+        assert it.stdout.readline() == b"ready\n"
+        it.send_signal(number)
+        assert it.wait(PATIENCE_S) == code
+    events = spooled(tmp_path / "spool")
+    assert endings(events) == [ending]
+    assert "job_ended" not in {event["type"] for event in events}
+    (ended,) = [event for event in events if event["type"] == "attempt_ended"]
+    told = number is not signal.SIGUSR1
+    assert ("told to stop by SIG" in ended.get("message", "")) == told
+    state = slurm.get("STATE", "RUNNING")
+    state = "PREEMPTED" if "PREEMPT" in slurm else state
+    assert ended.get("scheduler_state", "RUNNING") == state
+
+
+def test_what_the_controller_knows_of_the_submission_is_asked_of_it_once(tmp_path: Path) -> None:
+    scontrol = tmp_path / "scontrol"
+    scontrol.write_text(SCONTROL)
+    scontrol.chmod(0o700)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "8041", "PREEMPT": "None"}
+    told = {"ETT_SUBMITTED_AT": "1700000000"}
+    assert submission(env) == told
+    assert submission(env | {"SLURM_RESTART_COUNT": "1"}) == {}
+    assert submission(env | {"ETT_SUBMITTED_AT": "5"}) == {}
+    assert submission({"PATH": env["PATH"]}) == {}
+    scontrol.write_text("#!/bin/sh\nsleep 60 & exit 1")
+    assert submission(env) == {}
+    scontrol.unlink()
+    assert submission(env | {"PATH": str(tmp_path)}) == {}
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])

@@ -11,16 +11,15 @@ import pytest
 from ett_service.client.identity import Identity
 from ett_service.client.launching.runs import (
     ends_the_job,
-    finished_notice,
     fresh_name,
     is_recorded_as,
-    lacks_its_script,
+    lacks_its_program,
 )
-from ett_service.client.sending.delivery import Target
 from ett_service.client.sending.spool import job_directory
 from tests.builders.servers.web import Received, Reply, accepting, serving
-from tests.builders.trainers import environment, run_ett
+from tests.builders.trainers import environment, run_ett, run_trainer
 
+HERE = Path(__file__).parent
 _TORCHRUN = str(Path(sys.executable).with_name("torchrun"))
 TORCHRUN = ("torchrun", "--nproc-per-node", "2")
 
@@ -169,70 +168,122 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         (("/x/bin/python3.11", "-u", "-W", "ignore", "no.py", "--lr", "1"), True),
         ((*TORCHRUN, "no.py"), True),
         (("python", __file__, "no.py"), False),
-        (("python", "-m", "package", "no.py"), False),
         (("python", "-c", "pass", "no.py"), False),
-        ((*TORCHRUN, "--module", "package", "no.py"), False),
-        (("python", "-m", "torch.distributed.run", "no.py"), False),
+        ((*TORCHRUN, "--no-python", "no.py"), False),
+        (("python", "-m", "torch.distributed.run", "--nnodes", "1", "no.py"), True),
         (("python",), False),
-        (("srun", "python", "no.py"), False),
+        (("env", "A=1", "python3", "no.py"), True),
+        (("env", "--chdir=/", "python3", "no.py"), False),
+        (("nohup", "nice", "-n", "5", "python3", "no.py"), True),
+        (("srun", "-n", "2", "python", "no.py"), True),
+        (("srun", "--container-image=x", "python", "no.py"), False),
+        (("docker", "run", "image", "python", "no.py"), False),
+        (("accelerate", "launch", "--num_processes", "2", "no.py"), True),
+        ((sys.executable, "-m", "json.tool", "no.py"), False),
+        ((sys.executable, "-W", "ignore", "-m", "json.no_such_tool"), True),
+        (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "test_runs"), False),
+        (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "no_such_module"), True),
+        (("srun", sys.executable, "-m", "no_such_module"), False),
     ],
 )
-def test_a_script_that_is_not_there_is_told_from_other_arguments(
+def test_a_program_that_is_not_there_is_told_from_other_arguments(
     command: tuple[str, ...], *, lacks: bool
 ) -> None:
-    assert lacks_its_script(command) is lacks
+    assert lacks_its_program(command, os.environ) is lacks
 
 
-@pytest.mark.parametrize(("program", "code"), [(sys.executable, 2), (_TORCHRUN, 1)])
-def test_a_script_that_is_not_there_leaves_no_job(tmp_path: Path, program: str, code: int) -> None:
-    if not Path(program).exists():
-        pytest.skip("torch is not installed")
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ((sys.executable, "no.py"), 2),
+        ((sys.executable, "-m", "no_such_module"), 1),
+        (("env", sys.executable, "no.py"), 2),
+        (("env", "no-such-command"), 127),
+        (("bash", "no.sh"), 127),
+        (("sh", "-c", "no-such-command --lr 1"), 127),
+        (("sh", "-c", "/"), 126),
+        ((_TORCHRUN, "no.py"), 1),
+        ((_TORCHRUN, "-m", "no_such_module"), 1),
+    ],
+)
+@pytest.mark.parametrize("job", ["", "named"])
+def test_a_program_that_is_not_there_leaves_no_job(
+    tmp_path: Path, command: tuple[str, ...], code: int, job: str
+) -> None:
+    if command[0] == _TORCHRUN and (job or not Path(_TORCHRUN).exists()):
+        pytest.skip("once is enough, where torch is installed")
     with serving() as web:
-        done = run_ett(environment(tmp_path, web.url), "run", "--", program, "no.py")
+        done = run_ett(environment(tmp_path, web.url, ETT_JOB=job), "run", "--", *command)
         assert web.events == []
     assert done.returncode == code
     assert list(tmp_path.rglob("*.jsonl")) == []
 
 
-def _knowing(**job: object) -> Reply:
-    return Reply(body=json.dumps(job).encode())
+@pytest.mark.parametrize(
+    "code", ["raise ValueError", "import no_such_module", "import sys; sys.exit(2)"]
+)
+def test_a_program_that_fails_at_once_is_recorded(tmp_path: Path, code: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(code)
+    with serving() as web:
+        env = environment(tmp_path / "spool", web.url, ETT_JOB="j")
+        done = run_ett(env, "run", "--", sys.executable, str(script))
+        assert [e["outcome"] for e in web.events if e["type"] == "attempt_ended"] == ["failed"]
+    assert done.returncode in (1, 2)
+
+
+def test_a_shell_that_ends_so_after_its_trainer_began_is_recorded(tmp_path: Path) -> None:
+    trainer = f"{sys.executable} -c 'import ett_service as ett; ett.init(); ett.end()'"
+    with serving() as web:
+        env = environment(tmp_path, web.url, ETT_JOB="j")
+        run_ett(env, "run", "--", "sh", "-c", f"{trainer}; no-such-command")
+        ended = [e for e in web.events if e["type"] == "attempt_ended"]
+    assert ("failed", 127) in [(event["outcome"], event.get("exit_code")) for event in ended]
 
 
 @pytest.mark.parametrize(
-    ("reply", "words"),
+    ("outcome", "words"),
     [
-        (_knowing(state="finished", outcome="completed"), "begins another run"),
-        (_knowing(state="finished", outcome="failed"), "is restart wait"),
-        (_knowing(state="running", outcome=None), None),
-        (Reply(403), None),
-        (Reply(200, b"[]"), None),
-        (Reply(200, b"no JSON"), None),
+        ("completed", "this launch begins another run of it"),
+        (None, "but nobody ended it: the time since then is restart wait"),
     ],
 )
-def test_a_launch_under_the_name_of_a_finished_job_is_noticed(
-    reply: Reply, words: str | None
+@pytest.mark.parametrize("is_launched", [True, False], ids=["ett run", "alone"])
+def test_a_launch_under_the_name_of_a_finished_job_says_so_in_one_line(
+    tmp_path: Path, outcome: str | None, words: str, *, is_launched: bool
 ) -> None:
-    with serving(lambda _: reply) as web:
-        notice = finished_notice("my job", Target(web.url, "ett_key"))
-        [asked] = web.received
-    assert (notice is None) if words is None else (notice is not None and words in notice)
-    assert asked.path == "/v1/jobs/my%20job"
-    assert asked.headers["authorization"] == "Bearer ett_key"
-
-
-def test_without_a_server_nothing_is_noticed() -> None:
-    assert finished_notice("j", Target("http://127.0.0.1:1")) is None
-
-
-def test_the_notice_is_one_line_on_standard_error(tmp_path: Path) -> None:
     def answer(received: Received) -> Reply:
+        reply = accepting(received)
         if received.method == "GET":
-            return _knowing(state="finished", outcome="completed")
-        return accepting(received)
+            return Reply(403)  # the key may only write
+        knowing = json.loads(reply.body) | {"finished": {"j": outcome}}
+        return Reply(body=json.dumps(knowing).encode())
 
+    trainer = "import ett_service as ett; ett.init(job='j'); ett.flush(10)"
     with serving(answer) as web:
-        done = run_ett(environment(tmp_path, web.url, ETT_JOB="j"), "run", "--", "true")
-    assert done.stdout == ""
-    first, last = done.stderr.splitlines()
-    assert first == "ett: job j was finished: this launch begins another run of it"
-    assert last == f"ett: j: 3 events sent to {web.url}; more: ett job j"
+        env = environment(tmp_path, web.url, ETT_JOB="j")
+        if is_launched:
+            done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        else:
+            done = run_trainer(trainer, env)
+    assert done.returncode == 0
+    assert [line for line in done.stderr.splitlines() if words in line] == [
+        done.stderr.splitlines()[0]
+    ]
+
+
+def test_a_launcher_is_silent_on_what_its_own_trainer_has_finished(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def answer(received: Received) -> Reply:
+        asked.append(received.path)
+        before = {"finished": {"j": "completed"}} if len(asked) > 1 else {}
+        reply = accepting(received)
+        return Reply(body=json.dumps(json.loads(reply.body) | before).encode())
+
+    trainer = "import ett_service as ett; ett.init(job='j'); ett.flush(10); ett.end(final=True)"
+    with serving(answer) as web:
+        env = environment(tmp_path, web.url, ETT_JOB="j")
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
+    assert len(asked) > 1
+    assert "was finished" not in done.stderr

@@ -72,17 +72,19 @@ for _ in range(2):
     assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
-def test_a_later_life_begins_with_the_rendezvous_that_its_own_agent_tells_of(
+def test_a_later_life_begins_with_the_stages_that_its_own_agent_tells_of(
     tmp_path: Path,
 ) -> None:
     agent = """
 import os, subprocess, sys, time
 from ett_service.client.clock import mono_us
-from ett_service.client.starting.torchrun import RENDEZVOUS, rendezvous_of
+from ett_service.client.starting.torchrun import AGENT_STAGES, agent_stages_text
 os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
 for process in (os.getpid(), 1):
     began = mono_us()
-    os.environ |= {RENDEZVOUS: rendezvous_of(process, began), "ETT_JOB": f"{process == 1}-{began}"}
+    begun = {"stop_workers": began, "rendezvous": began + 20_000, "start_workers": began + 50_000}
+    stages = agent_stages_text(process, begun)
+    os.environ |= {AGENT_STAGES: stages, "ETT_JOB": f"{process == 1}-{began}"}
     time.sleep(0.1)
     subprocess.run([sys.executable, "-c", "import ett_service as ett; ett.init()"])
 """
@@ -90,7 +92,9 @@ for process in (os.getpid(), 1):
     began = {(e["job"], e.get("stage", e["type"])): e["mono_us"] for e in spooled(tmp_path)}
     ours, others = sorted({job for job, _ in began})
     assert began[ours, "phase_started"] == int(ours.partition("-")[2])
-    assert (ours, "rendezvous") in began
+    ends = [began[ours, stage] for stage in ("stop_workers", "rendezvous", "start_workers")]
+    launched = began[ours, "phase_started"]
+    assert ends == [launched + 20_000, launched + 50_000, began[ours, "attempt_started"]]
     assert began[others, "phase_started"] == began[others, "attempt_started"]
     assert (others, "rendezvous") not in began
 

@@ -107,3 +107,30 @@ def test_the_service_takes_whatever_an_object_calls_itself(tmp_path: Path, text:
     limits, now_us = Limits(), 1_900_000_000_000_000
     batch = decode(body, {"content-type": "application/json"}, now_us=now_us, limits=limits)
     assert batch.refusals == ()
+
+
+def test_two_namespaces_with_a_job_of_one_name_are_not_one_job(tmp_path: Path) -> None:
+    other = k8s.job("llm", 30)
+    other["metadata"] |= {"namespace": "vision", "uid": "uid-of-the-other"}
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(k8s.dump(*OBJECTS, other)))
+    wire, report = imported(path)
+    assert by_id(wire) == by_id(events_of(*OBJECTS))
+    why = "Job llm of namespace vision is called llm as one of namespace research"
+    assert report.refused == [
+        f"{path}:0: {why}: tell them apart by --name '{{namespace}}-{{name}}'"
+    ]
+    runs, report = read([path], template="{namespace}-{name}")
+    assert [run.job for run in runs] == ["research-llm", "vision-llm"]
+    assert report.refused == []
+
+
+def test_two_namespaces_may_name_one_job_in_their_pods(tmp_path: Path) -> None:
+    env = [{"name": "ETT_JOB", "value": "shared"}]
+    other = k8s.job("llm", 30, env=env)
+    other["metadata"] |= {"namespace": "vision", "uid": "uid-of-the-other"}
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(k8s.dump(k8s.job("llm", env=env), other)))
+    runs, report = read([path])
+    assert [(run.job, len(run.facts)) for run in runs] == [("shared", 2)]
+    assert report.refused == []

@@ -22,12 +22,20 @@ def _of(resource: Mapping[str, otlp.Value], spans: Sequence[Sent]) -> list[dict[
     return convert(read_protobuf(otlp.protobuf(resource, spans), 100)).events
 
 
+JOBSET_NAME = "k8s.pod.label.jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "k8s.pod.labels.jobset.sigs.k8s.io/jobset-uid"
+
+
 @pytest.mark.parametrize(
     ("resource", "job", "launch"),
     [
         ({"ett.job": "a", "slurm.job.id": "7"}, "a", "7"),
         ({"slurm.job.id": "7", "nemo.run.id": "r"}, "slurm-7", "7"),
         ({"k8s.job.name": "w", "k8s.job.uid": "u"}, "w", "u"),
+        ({"k8s.job.name": "w", "nemo.run.id": "r"}, "w", None),
+        ({"ett.job": "a", "k8s.pod.uid": "p", "nemo.run.id": "r"}, "a", None),
+        ({JOBSET_NAME: "w", "k8s.job.name": "w-0", "k8s.job.uid": "c"}, "w", None),
+        ({JOBSET_NAME: "w", JOBSET_UID: "u", "k8s.job.uid": "c"}, "w", "u"),
         ({"dl.job.uuid": "j", "nemo.run.id": "r", "service.name": "s"}, "j", "j"),
         ({"nemo.run.id": "r", "service.name": "s"}, "r", "r"),
         ({"service.name": "s"}, "s", None),
@@ -82,7 +90,8 @@ def test_accelerators_are_those_of_the_allocation(
 
 
 def test_facts_are_cut_to_what_a_member_can_have() -> None:
-    assert job_facts({"slurm.cluster.name": "c" * 300, "ett.team": ""}) == {"cluster": "c" * 256}
+    facts = job_facts({"ett.cluster": "c" * 300, "ett.team": ""})
+    assert (facts["cluster"], "team" in facts) == ("c" * 256, False)
 
 
 def test_a_word_that_cannot_be_shown_is_mended_and_loses_no_span() -> None:
@@ -172,3 +181,14 @@ def test_waste_fed_no_update_and_owns_its_time() -> None:
     owning, part = _converted(Sent("rl.grpo.generation", 0, 9, {"rl.bucket": "wasted"}))
     assert (owning["phase"], "stage" in owning) == ("stalled", False)
     assert (part["phase"], part["stage"]) == ("stalled", "rollout")
+
+
+@pytest.mark.parametrize(
+    ("name", "phase"), [("shuffle", "train_loop"), ("dl.training.evaluate", "evaluation")]
+)
+def test_a_stage_without_a_phase_is_a_part_of_the_one_that_the_name_says(
+    name: str, phase: str
+) -> None:
+    (part, step) = _converted(Sent(name, 0, 9, {"ett.stage": "mine", "ett.step": 3}))
+    assert (part["type"], part["phase"], part["stage"]) == ("span", phase, "mine")
+    assert (step["type"], step["step"]) == ("progress", 3)

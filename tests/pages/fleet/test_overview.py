@@ -1,8 +1,13 @@
 """The fleet's page shows the numbers of the API."""
 
+import re
+
 from ett_service.charts.units import duration, gpu_hours, percent
+from ett_service.pages.links import job_page
 from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.site import Document, Site
+
+MONTH = {"from": "2026-02-09T06:00:00Z", "to": "2026-03-09T06:00:00Z"}
 
 
 def numbers(page: Document) -> list[str]:
@@ -60,26 +65,94 @@ def test_the_window_and_the_filters_stay_in_every_link(site: Site) -> None:
     assert all("window=28d" in link and "where=model%3Allm-live" in link for link in narrowed)
 
 
-def test_a_window_without_jobs_names_the_latest_job(site: Site) -> None:
+def test_days_of_a_window_are_whole_up_to_the_last(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/?from=2026-03-08&to=2026-03-08"))
+    assert "2026-03-08 00:00 to 2026-03-09 00:00 UTC" in page.text_of("main")
+    (last,) = page.all("input", name="to")
+    assert last.attributes["value"] == "2026-03-08"
+    refused = Document.of(browser.get("/?from=2026-03-08&to=2026-03-07"), 422)
+    assert "It must lie before to: the window is empty." in refused.text_of("main")
+
+
+def test_numbers_of_two_weightings_stand_in_no_table_together(site: Site) -> None:
+    page = Document.of(site.reader().get("/"))
+    tables = [each.text for each in page.all("table") if "ETT%" in each.text]
+    said = ("by accelerators", "by wall time", "median job")
+    compared = [text for text in tables if any(f"ETT% {name}" in text for name in said[:2])]
+    assert len(compared) == 2
+    assert all(sum(f"ETT% {name}" in text for name in said[:2]) == 1 for text in compared)
+
+
+def test_a_category_leads_to_the_jobs_that_have_most_of_it(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/?window=28d"))
+    link = next(each for each in page.links if "category=pt2_compile" in each)
+    assert link.endswith("#jobs")
+    assert "window=28d" in link
+    page = Document.of(browser.get(link))
+    assert page.text_of("h2", id="jobs-head") == "Jobs with most pt2_compile"
+    query = {**MONTH, "by": "category:pt2_compile", "limit": "10"}
+    jobs = site.api().get("/v1/fleet/jobs/top", params=query).json()["jobs"]
+    hours = [gpu_hours(job["weighted_categories"]["pt2_compile"]) for job in jobs]
+    assert jobs
+    assert set(hours) <= {each.text.strip() for each in page.all("td")}
+    assert "category" in Document.of(browser.get("/?category=nonsense"), 422).text_of("main")
+
+
+def test_causes_lead_to_the_jobs_that_failed_most(site: Site) -> None:
+    browser = site.reader()
+    link = next(each for each in Document.of(browser.get("/")).links if "sort=-failures" in each)
+    assert Document.of(browser.get(link)).all("table")
+
+
+def test_a_window_without_jobs_leads_to_the_latest_job(site: Site) -> None:
     page = Document.of(site.reader().get("/?from=2020-01-01&to=2020-01-08"))
     assert page.text_of("h1") == "No job ran in this window."
+    latest = site.api().get("/v1/jobs", params={"limit": 1}).json()["jobs"][0]
+    assert job_page(latest["job"]) in page.links
 
 
-def test_without_data_the_first_page_says_how_to_record_a_job(empty_site: Site) -> None:
-    browser = empty_site.reader()
-    page = Document.of(browser.get("/"))
-    lines = page.all("code")[1].text
-    assert f"ETT_URL={empty_site.url}" in lines
-    assert "ett run -- python train.py" in lines
+def test_without_data_the_first_page_has_the_lines_with_the_key_of_the_sign_in(
+    empty_site: Site,
+) -> None:
+    page = Document.of(empty_site.reader().get("/"))
+    lines = page.all("code")[1].text.splitlines()
+    assert lines[0].startswith("pip install ")
+    assert lines[2] == "ett run -- python train.py"
+    ((url, key),) = re.findall(r"^export ETT_URL=(\S+) ETT_API_KEY=(ett_\w+)$", lines[1])
+    assert url == empty_site.url
+    answer = empty_site.api(key).post("/v1/events", json={"events": []})
+    assert answer.status_code == 200, answer.text
     (main,) = page.all("main")
     assert main.attributes["data-live"] == "/live"
-    made = Document.of(browser.post("/first-key", data={"token": page.form_token}))
-    assert "ETT_API_KEY=ett_" in made.all("code")[1].text
+    again = Document.of(empty_site.reader().get("/"))
+    assert key in again.all("code")[1].text, "a second sign-in makes no second key"
+
+
+def test_who_was_signed_in_before_this_start_gets_a_key_by_a_button(empty_site: Site) -> None:
+    browser = empty_site.reader()
+    empty_site.state.first_keys.clear()
+    page = Document.of(browser.get("/"))
+    assert "ETT_API_KEY=KEY" in page.all("code")[1].text
+    answer = browser.post("/first-key", data={"token": page.form_token})
+    assert answer.headers["location"] == "/"
+    assert "ETT_API_KEY=ett_" in Document.of(browser.get("/")).all("code")[1].text
+
+
+def test_a_key_that_was_revoked_is_shown_no_more(empty_site: Site) -> None:
+    browser = empty_site.reader()
+    page = Document.of(browser.get("/"))
+    ((key,),) = [re.findall(r"ETT_API_KEY=(ett_\w+)", page.all("code")[1].text)]
+    form = {"token": page.form_token}
+    assert browser.post(f"/settings/keys/{key[:12]}/revoke", data=form).status_code == 303
+    assert key not in Document.of(browser.get("/")).all("code")[1].text
 
 
 def test_a_reader_cannot_make_a_key(empty_site: Site) -> None:
     browser = empty_site.reader(empty_site.key(["read"]))
     page = Document.of(browser.get("/"))
+    assert "ETT_API_KEY=KEY" in page.all("code")[1].text
     assert not [form for form in page.all("form") if form.attributes["action"] == "/first-key"]
     answer = browser.post("/first-key", data={"token": page.form_token})
     assert answer.status_code == 403

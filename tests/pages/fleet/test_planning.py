@@ -1,5 +1,6 @@
 """Checkpoints, what-if, changes and comparisons show what the API answers."""
 
+from ett_service.charts.units import cohort as conditions
 from ett_service.charts.units import duration, percent, points, value
 from tests.builders.servers.site import Document, Site
 
@@ -77,3 +78,24 @@ def test_what_is_missing_is_counted_as_by_the_api(site: Site) -> None:
         "no accelerators."
     )
     assert "x 1.22" in cells(page)
+
+
+def test_the_series_with_most_values_stand_first_and_all_can_be_read(site: Site) -> None:
+    browser, address, shown = site.reader(), "/quality?by=team", []
+    while address:
+        page = Document.of(browser.get(address.partition("#")[0]))
+        shown += [each.text.strip() for each in page.all("td") if ":" in each.text]
+        address = next((link for link in page.links if "series=" in link), "")
+    series = site.api().get("/v1/regressions/power", params={"limit": 1000}).json()["power"]
+    assert series
+    assert shown == [
+        conditions(each["cohort"])
+        for each in sorted(series, key=lambda each: -each["recent"])
+        if each["cohort"]
+    ]
+
+
+def test_a_set_without_jobs_is_said_and_not_taken_for_no_difference(site: Site) -> None:
+    page = Document.of(site.reader().get("/compare?base=model:nobody&with=model:llm-live"))
+    assert page.text_of("h1") == "No job matches the base: there is nothing to compare."
+    assert not page.all("table")

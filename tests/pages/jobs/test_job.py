@@ -2,10 +2,12 @@
 
 import json
 import re
+from urllib.parse import quote
 
 from ett_service.charts.units import duration, percent
 from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.site import Document, Site
+from tests.pages.conftest import HACK, HOSTILE
 
 
 def test_its_numbers_are_those_of_the_api(site: Site) -> None:
@@ -21,6 +23,14 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
     for category, seconds in job["categories"].items():
         if seconds:
             assert duration(seconds) in cells, category
+
+
+def test_it_says_by_how_much_spans_overlap(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    stages = site.api().get("/v1/jobs/live-failed/stages").json()
+    assert stages["span_ratio"] > 1
+    said = page.text_of("section", id="ledger")
+    assert f"Spans add up to {percent(stages['span_ratio'])} of E2E, the ledger to 100%." in said
 
 
 def test_its_gantt_marks_failures_and_what_was_lost_with_them(site: Site) -> None:
@@ -89,6 +99,36 @@ def test_its_first_sentence_says_how_it_does_and_what_it_loses_most_by(site: Sit
     sentence = page.text_of("p", class_="sentence")
     assert sentence.startswith(f"ETT {percent(job['ett_ratio'])} by wall time")
     assert f"most is lost by {max(lost, key=lambda name: lost[name])}, " in sentence
+
+
+def test_it_lists_what_is_left_out_of_the_fleet_and_the_evidence_of_failures(site: Site) -> None:
+    page = Document.of(site.reader().get(f"/jobs/{quote(HOSTILE, safe='')}"))
+    assert page.text_of("h2", id="exclusions-head") == "Left out of the fleet's numbers"
+    cells = [each.text.strip() for each in page.all("td")]
+    assert HACK in cells
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    (attempt, *_) = site.api().get("/v1/jobs/live-failed").json()["attempts"]
+    assert attempt["evidence"]["text"] in [each.text.strip() for each in page.all("td")]
+
+
+def test_its_start_stands_beside_that_of_its_model(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    job = site.api().get("/v1/jobs/live-failed").json()
+    query = {
+        "where": f"model:{job['model']}",
+        "from": "2026-02-09T06:00:00Z",
+        "to": "2026-03-09T06:00:00Z",
+    }
+    starts = site.api().get("/v1/fleet/summary", params=query).json()["total"]["time_to_start"]
+    notes = [each.text for each in page.all("small")]
+    said = f"its model: p50 {duration(starts['p50'])}, p90 {duration(starts['p90'])}"
+    assert any(said in note for note in notes), notes
+
+
+def test_endings_are_not_called_recoveries(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs/live-failed"))
+    assert page.text_of("h2", id="recoveries-head") == "From each ending to the next loop"
+    assert not [each for each in page.all("th") if each.text.strip() == "time to recover"]
 
 
 def test_a_job_that_is_not_there_is_a_page_that_says_so(site: Site) -> None:

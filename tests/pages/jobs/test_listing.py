@@ -36,6 +36,23 @@ def test_pages_follow_each_other_without_a_gap(site: Site) -> None:
     assert names == [job["job"] for job in whole["jobs"]]
 
 
+def test_failures_order_and_hardware_and_kind_filter(site: Site) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get("/jobs?q=live"))
+    (order,) = [link for link in page.links if "sort=-failures" in link]
+    answer = site.api().get("/v1/jobs", params={"q": "live", "sort": "-failures"}).json()
+    assert jobs(Document.of(browser.get(order))) == [job["job"] for job in answer["jobs"]]
+    for name in ("hardware", "kind"):
+        assert page.all("input", name=name), name
+
+
+def test_days_include_the_last(site: Site) -> None:
+    started = site.api().get("/v1/jobs", params={"q": "live-failed"}).json()["jobs"][0]
+    day = started["started_at"][:10]
+    page = Document.of(site.reader().get(f"/jobs?q=live-failed&from={day}&to={day}"))
+    assert jobs(page) == ["live-failed"]
+
+
 def test_no_match_says_how_to_see_all(site: Site) -> None:
     page = Document.of(site.reader().get("/jobs?q=nothing-like-it"))
     assert "/jobs" in page.links

@@ -1,17 +1,23 @@
 """A finding's page shows its evidence, and takes what people decide."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+import ett_service.detection
 from ett_service.core.regressions.finding import Finding
+from ett_service.pages.regressions.finding import GATES
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import HOUR
 from tests.builders.clock import instant as us_of
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.servers.site import Document, Site
 from tests.golden.fleet import NOW, instant
+
+DETECTION = Path(ett_service.detection.__file__).parent
 
 
 @pytest.fixture
@@ -24,10 +30,20 @@ def address(site: Site) -> str:
 def test_it_shows_size_suspects_and_examples(site: Site, address: str) -> None:
     page = Document.of(site.reader().get(address))
     heading = page.text_of("h1")
-    assert heading.startswith("pt2_compile 8m 06s -> 13m 24s (x 1.65)")
+    assert heading.startswith("pt2_compile 8m 06s → 13m 24s (x 1.65)")
     cells = [each.text.strip() for each in page.elements if each.tag in {"td", "th"}]
     assert "image trainer:2.14" in cells
     assert "explains 97.0%" in cells
+
+
+def test_its_gates_are_told_in_words(site: Site, address: str) -> None:
+    source = "".join(path.read_text() for path in DETECTION.rglob("*.py"))
+    names = set(re.findall(r"""(?:Gate|at_least)\("([a-z_]+)\"""", source))
+    assert {"p", "still_there"} <= names <= set(GATES)
+    page = Document.of(site.reader().get(address))
+    gates = [each["name"] for each in site.api().get(f"/v1{address}").json()["gates"]]
+    cells = {each.text.strip() for each in page.all("th", scope="row")}
+    assert cells.isdisjoint(set(gates) - {"p", "q"})
 
 
 def test_who_may_administer_decides_and_it_is_written_down(site: Site, address: str) -> None:
@@ -119,6 +135,8 @@ def test_each_attempt_is_a_point_that_leads_to_it(site: Site) -> None:
     titles = {each.text for each in page.all("title")}
     assert {"old, attempt 0: 8m 00s", "new, attempt 0: 13m 00s"} <= titles
     assert "/jobs/old/attempts/0?project=points" in page.links
+    points = [each for each in page.all("a") if each.attributes.get("tabindex") == "-1"]
+    assert len(points) == 2, "the tab key passes by points, whose table has them"
     assert "1 attempts before the onset, 1 after it." in page.text_of("main")
 
 

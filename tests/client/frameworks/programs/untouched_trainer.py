@@ -1,11 +1,14 @@
-"""A Trainer without a callback of ours: recorded by ``ett.auto()``, or by ``report_to``."""
+"""A Trainer without a callback of ours: recorded by ``ett.auto()``, or by ``report_to``.
+
+Its arguments are a folder, which of the two, and an address that the environment does not have.
+"""
 
 import sys
 
 import ett_service as ett
 
 if sys.argv[2] == "auto":
-    ett.auto()
+    ett.auto(url=sys.argv[3] if sys.argv[3:] else None)
     report_to = "none"
 else:
     report_to = "ett"
