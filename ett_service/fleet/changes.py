@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import groupby, pairwise
-from statistics import median
+from functools import partial
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
@@ -21,10 +22,11 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US, HOUR_US, merged
 from ett_service.fleet.scope import Scope, Window
-from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
-from ett_service.storage.fleet.occurrences import Kind, Occurrence, job_ett, occurrences
+from ett_service.fleet.uncertainty import Floats, Integers, Interval, Resampling, interval
+from ett_service.storage.fleet.occurrences import Kind, hourly_ett, occurrences
+from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.record.markers import KeptMarker
 
 REACH_US = 14 * DAY_US
@@ -100,17 +102,20 @@ def changes(
     does, but for the ``code_version``, which nothing had before; a marker of none of the scope's
     jobs is passed over.
     """
+    looked_at = []
     for change in marked:
         narrowed = _narrowed(scope, change)
         if narrowed is not None:
-            before, after = sides(change, among, now_us, reach_us)
-            yield Change(
-                change,
-                before,
-                after,
-                tuple(_effect(conn, narrowed, kind, before, after) for kind in Kind),
-                _ett_effect(conn, narrowed, before, after),
-            )
+            looked_at.append((change, narrowed, sides(change, among, now_us, reach_us)))
+    begun = _Begun(conn, [(narrowed, around) for _, narrowed, around in looked_at])
+    for change, narrowed, (before, after) in looked_at:
+        yield Change(
+            change,
+            before,
+            after,
+            tuple(_effect(begun, narrowed, kind, before, after) for kind in Kind),
+            _ett_effect(begun, narrowed, before, after),
+        )
 
 
 def _narrowed(scope: Scope, change: KeptMarker) -> Scope | None:
@@ -155,26 +160,85 @@ def _what(change: KeptMarker) -> tuple[object, ...]:
     return (change.project_id, change.marker.kind, labels)
 
 
+class _Timeline:
+    """What began when, by job: an instant and one value or several a row."""
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]], columns: int) -> None:
+        jobs, read = [], array("q")
+        for project_id, job, *numbers in rows:
+            jobs.append((project_id, job))
+            read.extend(numbers)
+        table = np.frombuffer(read, np.int64).reshape(-1, 1 + columns)
+        place_of = {job: place for place, job in enumerate(sorted(set(jobs)))}
+        self._jobs = np.fromiter(map(place_of.__getitem__, jobs), np.int64, len(jobs))
+        self._at, self._values = table[:, 0], table[:, 1:]
+
+    def within(self, window: tuple[int, int]) -> tuple[Integers, Integers]:
+        """Return the values of a window, and of each its job, numbered from 0 in their order."""
+        inside = (window[0] <= self._at) & (self._at < window[1])
+        _, units = np.unique(self._jobs[inside], return_inverse=True)
+        return self._values[inside], units
+
+
+class _Begun:
+    """What began around markers: that of cohorts is read once, however many markers look at it."""
+
+    def __init__(
+        self, conn: Connection, around: Iterable[tuple[Scope, tuple[Window, Window]]]
+    ) -> None:
+        self._conn = conn
+        self._windows: dict[CohortFilter, list[Window]] = {}
+        for scope, windows in around:
+            self._windows.setdefault(scope.cohorts, []).extend(windows)
+        self._read: dict[tuple[CohortFilter, Kind | None], _Timeline] = {}
+
+    def durations(self, scope: Scope, kind: Kind, window: Window) -> tuple[Integers, Integers]:
+        """Return what began in the window, and the job of each."""
+        cohorts = scope.cohorts
+        if (cohorts, kind) not in self._read:
+            read = partial(occurrences, self._conn, cohorts, kind)
+            rows = chain.from_iterable(map(read, merged(self._windows[cohorts])))
+            self._read[cohorts, kind] = _Timeline(rows, 1)
+        values, jobs = self._read[cohorts, kind].within(window)
+        return values[:, 0], jobs
+
+    def ett(self, scope: Scope, window: Window) -> tuple[Integers, Integers]:
+        """Return effective time, and all, in the full hours of a window, and the job of each."""
+        cohorts = scope.cohorts
+        if (cohorts, None) not in self._read:
+            windows = map(_full_hours, self._windows[cohorts])
+            read = partial(hourly_ett, self._conn, cohorts)
+            rows = chain.from_iterable(map(read, merged(windows)))
+            self._read[cohorts, None] = _Timeline(rows, 2)
+        return self._read[cohorts, None].within(_full_hours(window))
+
+
+def _full_hours(window: Window) -> tuple[int, int]:
+    return -(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US
+
+
+def _by_unit(values: Integers, units: Integers) -> Floats:
+    """Sum columns by unit: in floats, exact below 2^53, as they are estimated with."""
+    sums = [np.bincount(units, weights=column) for column in values.T]
+    return np.stack(sums, axis=1)
+
+
 class _Sample:
     """Durations of one side."""
 
-    def __init__(self, begun: Iterable[Occurrence], stream: int) -> None:
-        self._values, self._units = array("q"), array("q")
+    def __init__(self, begun: tuple[Integers, Integers], stream: int) -> None:
+        self._values, self._units = begun
         self._resampling = Resampling(2, stream)
-        for _, of_job in groupby(
-            begun, key=lambda occurrence: (occurrence.project_id, occurrence.job)
-        ):
-            values = [occurrence.us for occurrence in of_job]
-            self._values.extend(values)
-            self._units.extend([self._resampling.units] * len(values))
-            self._resampling.add((sum(values), len(values)))
+        counted = np.stack((self._values, np.ones_like(self._values)), axis=1)
+        self._resampling.add_all(_by_unit(counted, self._units))
 
     @property
     def measured(self) -> MeasuredDurations:
         n, jobs = len(self._values), self._resampling.units
         if not n:
             return MeasuredDurations(0, 0, None, None)
-        return MeasuredDurations(n, jobs, sum(self._values) / n, float(median(self._values)))
+        mean_us = int(self._values.sum()) / n
+        return MeasuredDurations(n, jobs, mean_us, float(np.median(self._values)))
 
     def means(self) -> Floats | None:
         """Return the mean of each draw."""
@@ -186,9 +250,9 @@ class _Sample:
         return self._resampling.medians(self._values, self._units)
 
 
-def _effect(conn: Connection, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
+def _effect(begun: _Begun, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
     base, current = (
-        _Sample(occurrences(conn, scope.cohorts, kind, window), stream)
+        _Sample(begun.durations(scope, kind, window), stream)
         for stream, window in enumerate((before, after))
     )
     was, became = base.measured, current.measured
@@ -213,15 +277,14 @@ def _difference(before: Floats | None, after: Floats | None) -> Interval | None:
     return interval(after - before)
 
 
-def _ett_effect(conn: Connection, scope: Scope, before: Window, after: Window) -> EttEffect:
+def _ett_effect(begun: _Begun, scope: Scope, before: Window, after: Window) -> EttEffect:
     sums, draws = [], []
     for stream, window in enumerate((before, after)):
-        resampling, total = Resampling(2, stream), Counter[str]()
-        hours = (-(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US)
-        for job in job_ett(conn, scope.cohorts, hours):
-            resampling.add(job)
-            total.update(effective=job.effective_us, all=job.us)
-        sums.append((total["effective"], total["all"]))
+        times, jobs = begun.ett(scope, window)
+        resampling = Resampling(2, stream)
+        resampling.add_all(_by_unit(times, jobs))
+        effective_us, us = map(int, times.sum(axis=0))
+        sums.append((effective_us, us))
         draws.append(_ratios(resampling.draws()))
     return EttEffect(sums[0], sums[1], _difference(draws[0], draws[1]))
 
@@ -255,17 +318,15 @@ def waterfall(
     """
     inside = {
         marker.marker.at: marker
-        for marker in sorted(
-            marked, key=lambda occurrence: (occurrence.marker.at, occurrence.marker.id)
-        )
+        for marker in sorted(marked, key=lambda kept: (kept.marker.at, kept.marker.id))
         if window.from_us < marker.marker.at < window.to_us
     }
     edges = [window.from_us, *inside, window.to_us]
     counts, sums = Counter[int](), Counter[int]()
-    for occurrence in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
-        place = bisect_right(edges, occurrence.at) - 1
+    for _, _, at, us in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
+        place = bisect_right(edges, at) - 1
         counts[place] += 1
-        sums[place] += occurrence.us
+        sums[place] += us
     return list(_steps([None, *inside.values()], list(pairwise(edges)), counts, sums))
 
 

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.95
 
 
-GROUPS = 1_000
+GROUPS = 250
+"""Of more units those are drawn together that are so many apart: the interval is as good."""
+
 DRAWS = 1_000
 MOST_VALUES = 100_000
 """Of more values than this no median is drawn again."""
@@ -18,10 +20,12 @@ MOST_VALUES = 100_000
 _SEED = 20_260_301
 _AT_ONCE = 200_000  #: values of several draws that are in memory together
 _PRODUCTS = 1 << 18  #: of a larger product BLAS makes threads, which takes longer than the product
+_COUNTED = 1 << 16  #: places that are counted at once, and fit into a cache
 _FEWEST_GROUPS = 2
 _TAIL_PERCENT = 100 * (1 - CONFIDENCE) / 2
 
 Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 
 class Interval(NamedTuple):
@@ -45,6 +49,12 @@ class Resampling:
         self._sums[self.units % GROUPS] += values
         self.units += 1
 
+    def add_all(self, rows: Floats) -> None:
+        """Take in many units, a row each."""
+        places = (self.units + np.arange(len(rows))) % GROUPS
+        np.add.at(self._sums, places, rows)
+        self.units += len(rows)
+
     def draws(self) -> Floats | None:
         """Return the sums of each draw: rows of columns. None with fewer than two units."""
         drawn = self._drawn()
@@ -56,7 +66,9 @@ class Resampling:
             [drawn[start : start + rows] @ sums for start in range(0, DRAWS, rows)]
         )
 
-    def medians(self, values: Sequence[int], units: Sequence[int]) -> Floats | None:
+    def medians(
+        self, values: Sequence[int] | Integers, units: Sequence[int] | Integers
+    ) -> Floats | None:
         """Return the median of each draw of *values*, whose units count from 0 as they were added.
 
         None with fewer than two units, and where it would take too long.
@@ -75,15 +87,19 @@ class Resampling:
         return None if groups < _FEWEST_GROUPS else _draws(groups, self._stream)
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _draws(groups: int, stream: int) -> NDArray[np.int16]:
     """Return how often each draw holds each group."""
     chance = np.random.default_rng([_SEED, stream])
     # Counting who was drawn is several times faster than drawing counts (multinomial).
     drawn = chance.integers(0, groups, size=(DRAWS, groups), dtype=np.int16)
     times = np.empty((DRAWS, groups), np.int16)
-    for counts, row in zip(times, drawn, strict=True):
-        counts[:] = np.bincount(row, minlength=groups)
+    rows = max(1, _COUNTED // groups)
+    for start in range(0, DRAWS, rows):
+        block = drawn[start : start + rows].astype(np.int64)
+        block += groups * np.arange(len(block))[:, np.newaxis]  # a draw's own places
+        counts = np.bincount(block.ravel(), minlength=block.size)
+        times[start : start + rows] = counts.reshape(block.shape)
     return times
 
 

@@ -28,6 +28,7 @@ from ett_service.api.deps import (
     State,
     Text,
     WindowParameter,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind
@@ -207,7 +208,7 @@ class ChangesQuery:
 def list_changes(
     scope: ScopeParameter,
     window: WindowParameter,
-    query: Annotated[ChangesQuery, Depends()],
+    query: Annotated[ChangesQuery, Depends(at_once(ChangesQuery))],
     conn: Reader,
     state: State,
     form: FormatParameter = "json",

@@ -14,6 +14,7 @@ from ett_service.api.deps import (
     State,
     Text,
     WindowParameter,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import declared
@@ -158,7 +159,7 @@ class RunQuery:
 
 @router.get("/estimate", operation_id="estimate_run", responses=declared(401, 403, 404, 422, 503))
 def estimate_run(
-    query: Annotated[RunQuery, Depends()],
+    query: Annotated[RunQuery, Depends(at_once(RunQuery))],
     scope: ScopeParameter,
     window: WindowParameter,
     state: State,

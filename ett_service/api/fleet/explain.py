@@ -147,7 +147,7 @@ class ExplanationAnswer(ComputedAnswer):
     rest: Annotated[RestAnswer, Of(lambda source: source)]
 
 
-def _base(
+async def _base(
     current: WindowParameter,
     base_from: Annotated[
         At, Query(description="By default the base window is as long as the other one.")
@@ -164,7 +164,7 @@ def _base(
     return Window(start, end)
 
 
-def _comparison(
+async def _comparison(
     scope: ScopeParameter,
     current: WindowParameter,
     base: Annotated[Window, Depends(_base)],

@@ -14,6 +14,7 @@ from ett_service.api.deps import (
     ScopeParameter,
     State,
     WindowParameter,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.core.fleet.totals import Totals
@@ -168,7 +169,7 @@ def _scale(text: str) -> int:
 def project_fleet(
     scope: ScopeParameter,
     window: WindowParameter,
-    given: Annotated[GivenInputs, Depends()],
+    given: Annotated[GivenInputs, Depends(at_once(GivenInputs))],
     scales: Annotated[tuple[int, ...], Depends(_scales)],
     state: State,
     conn: Reader,

@@ -28,6 +28,7 @@ from ett_service.api.deps import (
     State,
     Step,
     WindowParameter,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
@@ -152,7 +153,7 @@ def read_summary(
         Query(description="Order of the groups: most weighted time, most lost time, or by name."),
     ] = "weighted",
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many groups.")] = 1000,
-    counted: Annotated[WantedDistributions, Depends()],
+    counted: Annotated[WantedDistributions, Depends(at_once(WantedDistributions))],
     form: FormatParameter = "json",
 ) -> FleetSummary | Response:
     """Return where the fleet's time in a window went, in total and by group.

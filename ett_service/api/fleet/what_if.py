@@ -34,6 +34,7 @@ from ett_service.api.deps import (
     ScopeQuery,
     State,
     WindowParameter,
+    at_once,
     key_of,
     only_declared_parameters,
     require,
@@ -190,7 +191,9 @@ def read_what_if(
     return listed(form, answer, answer.gains, of=WhatIfGainAnswer, name="what-if")
 
 
-def _scope_of_key(request: Request, state: State, query: Annotated[ScopeQuery, Depends()]) -> Scope:
+def _scope_of_key(
+    request: Request, state: State, query: Annotated[ScopeQuery, Depends(at_once(ScopeQuery))]
+) -> Scope:
     # Its own connection, given back before the body is read: a slow sender must not hold one.
     with state.store.reading() as conn:
         return scope_of(query, require(key_of(request, conn), "read", "fleet"), conn)

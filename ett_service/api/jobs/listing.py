@@ -10,7 +10,16 @@ from sqlalchemy import Connection
 
 from ett_service.api import pagination
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
-from ett_service.api.deps import At, Job, ProjectId, Reader, State, Text, only_declared_parameters
+from ett_service.api.deps import (
+    At,
+    Job,
+    ProjectId,
+    Reader,
+    State,
+    Text,
+    at_once,
+    only_declared_parameters,
+)
 from ett_service.api.jobs.answers import (
     AttemptAnswer,
     AttemptList,
@@ -93,7 +102,7 @@ class JobQuery:
 
 @router.get("", operation_id="list_jobs", response_model=JobPage, responses=as_files(paged=True))
 def list_jobs(
-    query: Annotated[JobQuery, Depends()],
+    query: Annotated[JobQuery, Depends(at_once(JobQuery))],
     conn: Reader,
     project_id: ProjectId,
     form: FormatParameter = "json",

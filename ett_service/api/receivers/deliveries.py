@@ -16,6 +16,7 @@ from ett_service.api.deps import (
     ListingKey,
     Reader,
     State,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
@@ -97,7 +98,7 @@ class DeliveryQuery:
 )
 def list_deliveries(
     name: Name,
-    query: Annotated[DeliveryQuery, Depends()],
+    query: Annotated[DeliveryQuery, Depends(at_once(DeliveryQuery))],
     key: ListingKey,
     conn: Reader,
     project_id: ListedProjectId,

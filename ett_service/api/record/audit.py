@@ -9,7 +9,7 @@ from pydantic import Field
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, Instant, KeyPrefix, NextCursor
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import AdminKey, At, Reader, Text, only_declared_parameters
+from ett_service.api.deps import AdminKey, At, Reader, Text, at_once, only_declared_parameters
 from ett_service.storage.record import audit
 from ett_service.storage.record.audit import Action, AuditFilter, Via
 
@@ -81,7 +81,7 @@ class AuditQuery:
     responses=as_files(paged=True),
 )
 def list_audit_entries(
-    query: Annotated[AuditQuery, Depends()],
+    query: Annotated[AuditQuery, Depends(at_once(AuditQuery))],
     _: AdminKey,
     conn: Reader,
     form: FormatParameter = "json",

@@ -27,6 +27,7 @@ from ett_service.api.deps import (
     Reader,
     State,
     Text,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
@@ -118,7 +119,7 @@ class MarkerQuery:
     "", operation_id="list_markers", response_model=MarkerPage, responses=as_files(paged=True)
 )
 def list_markers(
-    query: Annotated[MarkerQuery, Depends()],
+    query: Annotated[MarkerQuery, Depends(at_once(MarkerQuery))],
     conn: Reader,
     project_id: ProjectId,
     form: FormatParameter = "json",

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
+from ett_service.api.deps import ProjectIds, Reader, at_once, only_declared_parameters
 from ett_service.api.regressions.power import CohortLabels, SubjectPart
 from ett_service.core.regressions.causes import CommonCause, causes_of, counted_once
 from ett_service.core.regressions.finding import Finding, Metric, State, Verdict
@@ -90,7 +90,7 @@ class CausesQuery:
     responses=as_files(),
 )
 def read_regression_causes(
-    query: Annotated[CausesQuery, Depends()],
+    query: Annotated[CausesQuery, Depends(at_once(CausesQuery))],
     conn: Reader,
     project_ids: ProjectIds,
     form: FormatParameter = "json",

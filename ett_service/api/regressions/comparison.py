@@ -205,11 +205,11 @@ From = Annotated[At, Query(description="Attempts that start at or after it.")]
 To = Annotated[At, Query(description="Attempts that start before it.")]
 
 
-def _base(base: Conditions = (), base_from: From = None, base_to: To = None) -> JobSet:
+async def _base(base: Conditions = (), base_from: From = None, base_to: To = None) -> JobSet:
     return job_set(base, (base_from, base_to), "base")
 
 
-def _with(
+async def _with(
     with_: Annotated[tuple[str, ...], Query(alias="with", description=_CONDITIONS)] = (),
     with_from: From = None,
     with_to: To = None,

@@ -17,6 +17,7 @@ from ett_service.api.deps import (
     Reader,
     State,
     Text,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
@@ -123,7 +124,7 @@ class RegressionQuery:
     responses=as_files(paged=True),
 )
 def list_regressions(
-    query: Annotated[RegressionQuery, Depends()],
+    query: Annotated[RegressionQuery, Depends(at_once(RegressionQuery))],
     conn: Reader,
     project_ids: ProjectIds,
     state: State,

@@ -34,6 +34,7 @@ from ett_service.api.deps import (
     ProjectIds,
     Reader,
     State,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
@@ -111,7 +112,7 @@ class MuteQuery:
 
 @router.get("", operation_id="list_mutes", response_model=MutePage, responses=as_files(paged=True))
 def list_mutes(
-    query: Annotated[MuteQuery, Depends()],
+    query: Annotated[MuteQuery, Depends(at_once(MuteQuery))],
     conn: Reader,
     project_ids: ProjectIds,
     state: State,

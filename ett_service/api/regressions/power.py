@@ -18,6 +18,7 @@ from ett_service.api.deps import (
     ProjectIds,
     Reader,
     Text,
+    at_once,
     only_declared_parameters,
 )
 from ett_service.core.regressions.finding import Cohort, Metric, Series, Subject
@@ -121,7 +122,7 @@ class PowerQuery:
     responses=as_files(paged=True),
 )
 def read_detection_power(
-    query: Annotated[PowerQuery, Depends()],
+    query: Annotated[PowerQuery, Depends(at_once(PowerQuery))],
     conn: Reader,
     project_ids: ProjectIds,
     form: FormatParameter = "json",

@@ -1,8 +1,8 @@
 """The values behind a finding: what each attempt of the cohort took, before and after."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from ett_service.api.answers import Answer, Instant, Seconds
@@ -37,6 +37,9 @@ class ValuesAnswer(Answer):
 
     regression: str
     onset_at: Instant
+    before_count: int = Field(description="The number of values before the onset.")
+    after_count: int = Field(description="The number of values from the onset on.")
+    every: int = Field(description="1 if all of them are listed, n if every n-th is, by time.")
     values: list[ValueAnswer] = Field(
         description="By time. Empty where the metric is no duration, such as `ett_ratio`, and for "
         "a cohort beyond the daily cap. The search leaves out days of maintenance, and values "
@@ -54,6 +57,10 @@ def list_regression_values(
     regression_id: RegressionId,
     conn: Reader,
     project_ids: ProjectIds,
+    most: Annotated[
+        int | None,
+        Query(ge=1, description="At most so many values: every n-th by time, from the first."),
+    ] = None,
     form: FormatParameter = "json",
 ) -> ValuesAnswer | Response:
     """List what each attempt took before and after the onset of a finding."""
@@ -61,12 +68,18 @@ def list_regression_values(
     if regression is None:
         raise unknown()
     finding = regression.standing.finding
-    shown = [
-        ValueAnswer.of(value, side=_side(value, finding))
-        for value in finding_values(conn, regression.project_id, finding)
-    ]
+    values = finding_values(conn, regression.project_id, finding)
+    every = max(1, -(-len(values) // (most or len(values) or 1)))
+    shown = [ValueAnswer.of(value, side=_side(value, finding)) for value in values[::every]]
+    before = sum(value.at_us < finding.onset_us for value in values)
     answer = ValuesAnswer.of(
-        finding, regression=regression.id, onset_at=finding.onset_us, values=shown
+        finding,
+        regression=regression.id,
+        onset_at=finding.onset_us,
+        before_count=before,
+        after_count=len(values) - before,
+        every=every,
+        values=shown,
     )
     return listed(form, answer, shown, of=ValueAnswer, name="regression-values")
 

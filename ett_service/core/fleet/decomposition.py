@@ -148,20 +148,26 @@ def in_units(decomposition: Decomposition[K, W]) -> Units:
     base, current = _nearest(decomposition.base), _nearest(decomposition.current)
     if not decomposition.parts:
         return Units(base, current, ())
-    exact = [part.change * UNITS for part in decomposition.parts]
-    return Units(base, current, _apportioned(exact, current - base))
+    changes = [part.change for part in decomposition.parts]
+    return Units(base, current, _apportioned(changes, current - base))
 
 
 def _nearest(ratio: Fraction) -> int:
     return (ratio * UNITS + _HALF).__floor__()
 
 
-def _apportioned(exact: Sequence[Fraction], whole: int) -> tuple[int, ...]:
-    """Round *exact* down, then up where most was cut off, until they sum to *whole*."""
-    floors = [value.__floor__() for value in exact]
-    by_remainder = sorted(
-        range(len(exact)), key=lambda place: exact[place] - floors[place], reverse=True
-    )
+def _apportioned(changes: Sequence[Fraction], whole: int) -> tuple[int, ...]:
+    """Round *changes* down to units, then up where most was cut off, until they sum to *whole*."""
+    divided = [
+        (*divmod(change.numerator * UNITS, change.denominator), change.denominator)
+        for change in changes
+    ]
+    floors = [floor for floor, _, _ in divided]
+    # Two remainders differ by one over both denominators or more, so that so many bits tell them
+    # apart; integers are compared many times faster than fractions.
+    bits = 2 * max(denominator.bit_length() for _, _, denominator in divided)
+    remainders = [(rest << bits) // denominator for _, rest, denominator in divided]
+    by_remainder = sorted(range(len(floors)), key=remainders.__getitem__, reverse=True)
     for place in by_remainder[: whole - sum(floors)]:
         floors[place] += 1
     return tuple(floors)

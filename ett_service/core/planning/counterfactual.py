@@ -124,6 +124,9 @@ class Counterfactual:
 
     def saved(self, times: Iterable[OwnedTime]) -> Saved:
         """Return what of this time of the job would not be there."""
+        if not (self._stages or self._chances.changes):
+            cut = self._categories
+            times = [owned for owned in times if owned.category in cut] if cut else ()
         wall, weighted, held = [], [], []
         for start, end, category, _, number, _, gpus, is_held in times:
             gone = self._gone_us(start, end, category, number)
@@ -140,7 +143,7 @@ class Counterfactual:
         stays = self._categories.get(category, 1.0)
         if self._stages:
             stays *= self._stages.get((number, category), 1.0)
-        if self._chances.changes:
+        if self._chances.may_change(start, end):
             return end - start - stays * self._chances.staying_us(start, end)
         return 0.0 if stays == 1.0 else end - start - stays * float(end - start)
 
@@ -176,6 +179,10 @@ class _Chances:
             counts = [count + step for count, step in zip(counts, steps[edge], strict=True)]
             chances = (chance**count for (chance, _), count in zip(removals, counts, strict=True))
             self._stays.append(math.prod(chances))
+
+    def may_change(self, start: int, end: int) -> bool:
+        """Return whether any of ``[start, end)`` lies between the first and the last edge."""
+        return self.changes and start < self._edges[-1] and self._edges[0] < end
 
     def staying_us(self, start: int, end: int) -> float:
         """Return how much of ``[start, end)`` is expected to stay."""

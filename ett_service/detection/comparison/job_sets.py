@@ -17,7 +17,7 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
 from ett_service.detection.comparison.drawing import MOST_JOBS, Drawn, draw, in_sample
-from ett_service.detection.observed.completed import Completed, completed
+from ett_service.detection.observed.completed import Completed, completed, completed_of
 from ett_service.fleet.scope import MOST_CHARACTERS, MOST_CONDITIONS, BadQuestion
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
@@ -179,9 +179,8 @@ def values(
                 value.known_us,
                 value.us,
             )
-            for value in completed(conn, project_id, span, jobs, attempts, jobs)
-            if value.subject == subject
-            and value.us > 0
+            for value in completed_of(conn, project_id, span, jobs, attempts, subject)
+            if value.us > 0
             and chosen[value.attempt] is not None
             and span[0] <= value.known_us < span[1]
         ),

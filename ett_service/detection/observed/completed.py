@@ -1,7 +1,7 @@
 """Completed values of attempts: durations, failures, and which starts missed their cache."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -43,6 +43,7 @@ def phase_subject(phase: str) -> Subject:
 
 _START = {category.value: phase_subject(category.value) for category in BEFORE_THE_LOOP}
 _LOOP = {category.value: phase_subject(category.value) for category in LOOP_CATEGORIES}
+_LOOP_SUBJECTS = frozenset(_LOOP.values())
 _HIT = "warm"
 _CACHE_STATES = frozenset({_HIT, "mixed", "cold"})
 _SHUTDOWN = phase_subject(Category.SHUTDOWN.value)
@@ -68,22 +69,87 @@ def completed(
     only: observations.Jobs = None,
 ) -> Iterator[Completed]:
     """Yield every duration of the attempts of the span, or of *only* some jobs."""
-    places = {(attempt.job, attempt.number): place for place, attempt in enumerate(attempts)}
-    still_open = {
-        (places.get((segment.job, segment.number)), segment.category)
-        for segment in observations.open_segments(conn, project_id, span[1], only)
-    }
+    places = _places(attempts)
+    still_open = _still_open(conn, project_id, span, only, places)
     for value in _phases(attempts):
         if (value.attempt, value.subject.phase) not in still_open:
             yield value
     yield from _starts(jobs, attempts)
     yield from _steps(attempts)
     yield from _stages(observations.stages(conn, project_id, span, only), attempts, places)
-    for segment in observations.segments(conn, project_id, span, LOOP_CATEGORIES, only):
+    yield from _in_the_loop(conn, project_id, span, places, LOOP_CATEGORIES, only)
+    yield from _recoveries(conn, project_id, span, places, only)
+
+
+def completed_of(
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    jobs: Mapping[str, ObservedJob],
+    attempts: Sequence[ObservedAttempt],
+    subject: Subject,
+) -> Iterator[Completed]:
+    """Yield those of :func:`completed` that are of one subject; only its rows are read."""
+    places, metric = _places(attempts), subject.metric
+    values: Iterable[Completed] = ()
+    if subject in _LOOP_SUBJECTS:
+        category = frozenset({Category(subject.phase)})
+        values = _in_the_loop(conn, project_id, span, places, category, jobs)
+    elif metric is Metric.STAGE_SECONDS:
+        of_stage = (subject.phase, subject.stage)
+        values = _stages(
+            observations.stages(conn, project_id, span, jobs, of_stage), attempts, places
+        )
+    elif metric is Metric.TIME_TO_START_SECONDS:
+        values = _starts(jobs, attempts)
+    elif metric is Metric.TIME_TO_RECOVER_SECONDS:
+        values = _recoveries(conn, project_id, span, places, jobs)
+    elif metric is Metric.STEP_SECONDS:
+        values = _steps(attempts)
+    else:
+        still_open = _still_open(conn, project_id, span, jobs, places)
+        values = (
+            value
+            for value in _phases(attempts)
+            if (value.attempt, value.subject.phase) not in still_open
+        )
+    return (value for value in values if value.subject == subject)
+
+
+_Places: TypeAlias = Mapping[tuple[str, int], int]
+
+
+def _places(attempts: Sequence[ObservedAttempt]) -> _Places:
+    return {(attempt.job, attempt.number): place for place, attempt in enumerate(attempts)}
+
+
+def _still_open(
+    conn: Connection, project_id: int, span: Span, only: observations.Jobs, places: _Places
+) -> set[tuple[int | None, str]]:
+    return {
+        (places.get((segment.job, segment.number)), segment.category)
+        for segment in observations.open_segments(conn, project_id, span[1], only)
+    }
+
+
+def _in_the_loop(
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    places: _Places,
+    categories: frozenset[Category],
+    only: observations.Jobs,
+) -> Iterator[Completed]:
+    for segment in observations.segments(conn, project_id, span, categories, only):
         us = segment.ended_us - segment.started_us
         place = places.get((segment.job, segment.number))
         if place is not None:
             yield Completed(_LOOP[segment.category], us, segment.ended_us, place)
+
+
+def _recoveries(
+    conn: Connection, project_id: int, span: Span, places: _Places, only: observations.Jobs
+) -> Iterator[Completed]:
     for recovery in observations.recoveries(conn, project_id, span, only):
         resumed = places.get((recovery.job, recovery.resumed))
         if resumed is not None:

@@ -1,6 +1,6 @@
 """A finding: how large it is, how certain, what goes with it, and what people do about it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -37,8 +37,8 @@ from ett_service.pages.window import moment
 ROUTER = router()
 
 _MUTE_DAYS = (1, 7, 30)
-_MOST_DOTS = 1_000
-_MOST_ROWS = 200
+_MOST_DOTS = 500
+_MOST_ROWS = 100
 _DECIDED = ("real", "noise", "expected", "mix")
 
 Project = Annotated[str, Query(max_length=200)]
@@ -128,18 +128,18 @@ async def _course(ask: Ask, finding: Answer, question: Question) -> Panel | None
     """Draw what each attempt took, before and after; of ETT% the cohort's, day by day."""
     if finding["unit"] == "seconds":
         listed = replace(question, path=f"{question.path}/values", is_list=True)
-        answer = await ask(listed)
+        answer = await ask(replace(listed, query={**listed.query, "most": _MOST_DOTS}))
         if answer["values"]:
-            return distribution(finding, answer["values"], listed)
+            return distribution(finding, answer, listed)
     return await _by_day(ask, finding)
 
 
-def distribution(finding: Answer, values: Sequence[Answer], question: Question) -> Panel:
-    """Draw a point for each attempt, which leads to it."""
+def distribution(finding: Answer, answer: Answer, question: Question) -> Panel:
+    """Draw a point for each attempt of the *answer*, which leads to it."""
+    values, every = answer["values"], answer["every"]
     # Where the values begin: weeks without one would only push them to the right.
     origin = max(finding["before"]["from"], min(each["at"] for each in values))
     end = finding["after"]["to"]
-    every = -(-len(values) // _MOST_DOTS)
     dots = [
         Dot(
             unix(each["at"]) - unix(origin),
@@ -148,11 +148,11 @@ def distribution(finding: Answer, values: Sequence[Answer], question: Question) 
             f"{each['job']}, attempt {each['number']}: {duration(each['seconds'])}",
             attempt_page(each["job"], each["number"], finding["project"]),
         )
-        for each in values[::every]
+        for each in values
     ]
     before, after = (finding[side]["median"] for side in ("before", "after"))
     searched = [finding[side]["n"] for side in ("before", "after")]
-    counts = [sum(each["side"] == side for each in values) for side in ("before", "after")]
+    counts = [answer[f"{side}_count"] for side in ("before", "after")]
     left_out = (f"Every {every}th is drawn, the CSV has all.",) if every > 1 else ()
     return Panel(
         "course",

@@ -76,8 +76,8 @@ def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Jo
 def _segments(conn: Connection, parameters: dict[str, Any]) -> dict[str, list[Segment]]:
     by_job: dict[str, list[Segment]] = defaultdict(list)
     for job, start, end, category, period, number in conn.execute(_SEGMENTS, parameters).all():
-        of_category, of_period = _CATEGORIES[category], _PERIODS[period]
-        by_job[job].append(Segment(start, end, of_category, of_period, number))
+        columns = (start, end, _CATEGORIES[category], _PERIODS[period], number)
+        by_job[job].append(Segment._make(columns))
     return by_job
 
 

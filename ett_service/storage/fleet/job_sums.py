@@ -34,10 +34,9 @@ from ett_service.storage.fleet.rollups import (
     STATEMENTS,
     CohortFilter,
     Span,
-    conditions,
     contributed,
+    in_wanted_cohorts,
     label,
-    of_projects,
     start_of,
     within,
 )
@@ -68,17 +67,8 @@ def by_job(
     To have them in the order of the groups SQLite would read those of all time by the primary key:
     grouped by an expression, it finds them by cohort and hour.
     """
-    in_cohorts = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
-    return (
-        contributed(columns, cohort_filter, window)
-        .where(
-            of_projects(contribution.c.project_id, cohort_filter),
-            contribution.c.cohort_id.in_(
-                in_cohorts.where(*conditions(cohort_filter)).correlate(None)
-            ),
-        )
-        .group_by(contribution.c.project_id + literal_column("0"), *_KEY)
-    )
+    statement = in_wanted_cohorts(columns, cohort_filter, window)
+    return statement.group_by(contribution.c.project_id + literal_column("0"), *_KEY)
 
 
 def largest_by_time(

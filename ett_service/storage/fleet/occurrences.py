@@ -2,44 +2,38 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum, auto
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Exists,
-    Float,
     Select,
     Table,
     and_,
-    cast,
     exists,
     func,
+    literal,
     select,
 )
 
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
-from ett_service.storage.fleet.job_sums import by_job
+from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,
     contributed,
+    in_wanted_cohorts,
     of_projects,
     start_of,
 )
 from ett_service.storage.schema import attempt_ledger, contribution, job_ledger, recovery, segment
 
-
-class Occurrence(NamedTuple):
-    """One of them, and the job that it is of."""
-
-    project_id: int
-    job: str
-    at: int
-    us: int
+Occurrence: TypeAlias = tuple[int, str, int, int]
+"""Project, job, when it began, and how long it took, in microseconds."""
 
 
 class Kind(StrEnum):
@@ -51,11 +45,8 @@ class Kind(StrEnum):
     CHECKPOINT_BLOCKING = auto()  #: of attempts that begin: the mean of their stops for a save
 
 
-class JobEtt(NamedTuple):
-    """A job's time in a window, times accelerators."""
-
-    effective_us: int
-    us: int
+TimeOfAnHour: TypeAlias = tuple[int, str, int, int, int]
+"""Project, job, the start of the hour; its effective time and all of it, times accelerators."""
 
 
 class _Compiled(msgspec.Struct):
@@ -75,25 +66,27 @@ def occurrences(
     return _READERS[kind](conn, cohort_filter, window)
 
 
-def job_ett(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[JobEtt]:
-    """Read what each job spent in the wanted cohorts in a window of full hours.
+def hourly_ett(
+    conn: Connection, cohort_filter: CohortFilter, window: Span
+) -> Iterator[TimeOfAnHour]:
+    """Read what each job spent in the wanted cohorts, by hour, in a window of full hours.
 
-    Sums are floats, exact below 2^53: they are estimated with.
+    They come in no order; a job of several cohorts has several an hour.
     """
-    weighted = [contribution.c[name] for name in WEIGHTED.categories.values()]
-    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
-    sums = [func.sum(cast(effective, Float)), func.sum(cast(sum(weighted, start=0), Float))]
-    statement = by_job(sums, cohort_filter, window).order_by(
-        contribution.c.project_id, contribution.c.job
+    weighted: ColumnElement[Any] = sum(
+        (contribution.c[name] for name in WEIGHTED.categories.values()), literal(0)
     )
-    for effective_us, us in conn.execute(statement):
-        yield JobEtt(round(effective_us), round(us))
+    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
+    of = contribution.c
+    columns = [of.project_id, of.job, of.hour_us, effective, weighted]
+    statement = in_wanted_cohorts(columns, cohort_filter, window)
+    return map(tuple, in_batches(conn.execute(statement)))
 
 
 def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
     statement = _begun(job_ledger, cohort_filter, window, job_ledger.c.time_to_start_us)
-    for row in conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None))):
-        yield Occurrence(*row)
+    began = conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None)))
+    return in_batches(began)
 
 
 def _recoveries(
@@ -102,17 +95,16 @@ def _recoveries(
     statement = _begun(recovery, cohort_filter, window, recovery.c.us).where(
         recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
     )
-    for row in conn.execute(statement):
-        yield Occurrence(*row)
+    return in_batches(conn.execute(statement))
 
 
 def _compiles(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
     statement = _attempts(cohort_filter, window, attempt_ledger.c.answer)
-    for project_id, job, at, answer in conn.execute(statement):
+    for project_id, job, at, answer in in_batches(conn.execute(statement)):
         attempt = _decode_compiled(answer)
         us = attempt.categories_us.get(Category.PT2_COMPILE, 0)
         if us and attempt.loop_started_at is not None:
-            yield Occurrence(project_id, job, at, us)
+            yield project_id, job, at, us
 
 
 def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
@@ -127,8 +119,9 @@ def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Itera
     lengths = func.sum(segment.c.ended_us - segment.c.started_us)
     statement = _attempts(cohort_filter, window, lengths, func.count()).join(segment, stops)
     of_attempt = (*list(attempt_ledger.primary_key)[:3], attempt_ledger.c.started_us)
-    for project_id, job, at, us, count in conn.execute(statement.group_by(*of_attempt)):
-        yield Occurrence(project_id, job, at, round(us / count))
+    saved = conn.execute(statement.group_by(*of_attempt))
+    for project_id, job, at, us, count in in_batches(saved):
+        yield project_id, job, at, round(us / count)
 
 
 def _attempts(

@@ -294,6 +294,17 @@ def contributed(
     return statement if window is None else statement.where(within(window))
 
 
+def in_wanted_cohorts(
+    columns: Iterable[ColumnElement[Any]], cohort_filter: CohortFilter, window: Span
+) -> Select[Any]:
+    """Select the same by the index of contributions by cohort and hour."""
+    in_cohorts = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    return contributed(columns, cohort_filter, window).where(
+        of_projects(contribution.c.project_id, cohort_filter),
+        contribution.c.cohort_id.in_(in_cohorts.where(*conditions(cohort_filter)).correlate(None)),
+    )
+
+
 def within(window: Span) -> ColumnElement[bool]:
     """Whether a contribution lies in a window of full hours."""
     return and_(contribution.c.hour_us >= window[0], contribution.c.hour_us < window[1])

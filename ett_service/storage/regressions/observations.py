@@ -17,6 +17,7 @@ from ett_service.core.dimensions import (
 from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.ledger.results import Exclusion, StepTime
 from ett_service.core.words import FAILURES, Category, Outcome
+from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.schema import (
     attempt_ledger,
@@ -171,7 +172,7 @@ def jobs(
             if name in where
         ),
     )
-    for job, to_start_us, *values, answer in conn.execute(statement):
+    for job, to_start_us, *values, answer in in_batches(conn.execute(statement)):
         stated = dict(zip(JOB_DIMENSIONS, values, strict=True))
         runs: tuple[ObservedRun, ...] = (ObservedRun(0, to_start_us),)
         if answer is not None:
@@ -202,7 +203,7 @@ def attempts(
         .where(*_lived_in(project_id, span, only))
         .order_by(attempt_ledger.c.job, attempt_ledger.c.number)
     )
-    for row in conn.execute(statement):
+    for row in in_batches(conn.execute(statement)):
         job, number, started_us, ended_us, outcome, origin, cause, gpus, *rest = row
         version, unsaved_us, answer = rest
         result = _attempt_result(answer)
@@ -214,15 +215,22 @@ def attempts(
 
 
 def stages(
-    conn: Connection, project_id: int, span: Span, only: Jobs = None
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    only: Jobs = None,
+    named: tuple[str, str] | None = None,
 ) -> Iterator[ObservedStage]:
-    """Yield the stages of these attempts."""
+    """Yield the stages of these attempts, or of them the one of a phase that is *named* so."""
     statement: Select[Any] = (
         select(*(stage_time.c[name] for name in ObservedStage._fields))
         .join_from(attempt_ledger, stage_time, _of_the_attempt(stage_time))
         .where(*_lived_in(project_id, span, only))
     )
-    return (ObservedStage._make(row) for row in conn.execute(statement))
+    if named is not None:
+        phase, stage = named
+        statement = statement.where(stage_time.c.phase == phase, stage_time.c.stage == stage)
+    return (ObservedStage._make(row) for row in in_batches(conn.execute(statement)))
 
 
 def recoveries(
@@ -240,7 +248,7 @@ def recoveries(
         ended_us >= span[0],
         ended_us < span[1],
     )
-    return (ObservedRecovery._make(row) for row in conn.execute(statement))
+    return (ObservedRecovery._make(row) for row in in_batches(conn.execute(statement)))
 
 
 def segments(
@@ -274,7 +282,7 @@ def segments(
             ~is_open,
         )
     )  # fmt: skip
-    return (ObservedSegment._make(row) for row in conn.execute(statement))
+    return (ObservedSegment._make(row) for row in in_batches(conn.execute(statement)))
 
 
 class ObservedWait(NamedTuple):
@@ -306,7 +314,7 @@ def waits(
         )
         .order_by(segment.c.job, segment.c.started_us)
     )
-    return (ObservedWait._make(row) for row in conn.execute(statement))
+    return (ObservedWait._make(row) for row in in_batches(conn.execute(statement)))
 
 
 def labels(
@@ -347,7 +355,7 @@ def open_segments(
         )
         .order_by(segment.c.started_us, segment.c.job)
     )
-    return (ObservedSegment._make(row) for row in conn.execute(statement))
+    return (ObservedSegment._make(row) for row in in_batches(conn.execute(statement)))
 
 
 def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:

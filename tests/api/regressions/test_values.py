@@ -58,6 +58,16 @@ def test_each_attempt_of_the_cohort_is_one_on_its_side(jobs: Service, project_id
 
 
 @ON_ONE_ENGINE
+def test_of_many_values_every_nth_is_told_and_all_are_counted(
+    jobs: Service, project_id: int
+) -> None:
+    (regression,) = fires(jobs.store, project_id, _finding())
+    answer = jobs.get(f"/v1/regressions/{regression}/values", most=2)
+    assert [each["job"] for each in answer["values"]] == ["first", "third"]
+    assert (answer["every"], answer["before_count"], answer["after_count"]) == (2, 2, 1)
+
+
+@ON_ONE_ENGINE
 def test_excluded_jobs_are_left_out(jobs: Service, project_id: int) -> None:
     answer = jobs.client.put("/v1/jobs/second/exclusion", json={"why": "A trial."})
     assert answer.status_code < 300

@@ -14,14 +14,15 @@ from ett_service.core.events import (
 )
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Outcome, Phase
-from ett_service.detection.observed.completed import MISSES
+from ett_service.detection.observed.completed import MISSES, completed, completed_of
 from ett_service.detection.observed.inputs import observe
 from ett_service.detection.observed.sample import AttemptValues
 from ett_service.detection.options import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from tests.builders.clock import HOUR, NOON, SECOND
-from tests.builders.fleet import store_job
+from ett_service.storage.regressions import observations
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
+from tests.builders.fleet import calm_job, failing_job, store_job
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
 
@@ -120,3 +121,34 @@ def test_a_start_missed_the_cache_of_its_compiles_or_did_not_ask_it(
     cold, warm, mixed, again, *others = observed.durations[COMPILE].stratum.tolist()
     assert warm == again
     assert len({cold, warm, mixed, *others}) == 5
+
+
+def test_one_subject_is_read_as_among_all(store: Store, project_id: int) -> None:
+    """Of every kind: phases, stages, saves, starts, recoveries, steps, unsaved time."""
+    calm = calm_job(NOON, initialising=3, compiling=12, training=90, publishing=10)
+    saved = NOON + 22 * MINUTE
+    save = event(SpanOver, saved, start=saved - 2 * MINUTE, phase=Phase.CHECKPOINT_BLOCKING)
+    store_job(store, project_id, "calm", [*calm, save])
+    store_job(store, project_id, "failing", failing_job(NOON + HOUR))
+    store_job(store, project_id, "stepping", list(_steps(NOON, 8, 1000)))
+    span = (NOON - HOUR, NOON + 24 * HOUR)
+
+    with store.reading() as conn:
+        jobs = dict(observations.jobs(conn, project_id, span))
+        attempts = list(observations.attempts(conn, project_id, span))
+        among_all = list(completed(conn, project_id, span, jobs, attempts))
+        by_subject = {
+            subject: list(completed_of(conn, project_id, span, jobs, attempts, subject))
+            for subject in {value.subject for value in among_all}
+        }
+
+    assert {subject.metric for subject in by_subject} >= {
+        Metric.PHASE_SECONDS,
+        Metric.STAGE_SECONDS,
+        Metric.CHECKPOINT_BLOCKING_SECONDS,
+        Metric.TIME_TO_START_SECONDS,
+        Metric.STEP_SECONDS,
+        Metric.UNSAVED_SECONDS,
+    }
+    for subject, values in by_subject.items():
+        assert sorted(values) == sorted(each for each in among_all if each.subject == subject)

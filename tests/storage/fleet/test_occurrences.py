@@ -3,7 +3,7 @@
 from ett_service.core.events import AttemptStarted, SpanOver
 from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet.occurrences import JobEtt, Kind, Occurrence, job_ett, occurrences
+from ett_service.storage.fleet.occurrences import Kind, Occurrence, hourly_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import calm_job, failing_job, store_job
@@ -32,17 +32,17 @@ def test_each_kind_is_found_where_it_began(store: Store, project_id: int) -> Non
     everything = (NOON, NOON + 2 * HOUR)
 
     assert _occurrences(store, Kind.TIME_TO_START, everything) == [
-        Occurrence(project_id, "compiles", NOON, 15 * MINUTE),
-        Occurrence(project_id, "fails", NOON, 10 * MINUTE),
+        (project_id, "compiles", NOON, 15 * MINUTE),
+        (project_id, "fails", NOON, 10 * MINUTE),
     ]
     assert _occurrences(store, Kind.TIME_TO_RECOVER, everything) == [
-        Occurrence(project_id, "fails", NOON + HOUR, 15 * MINUTE)
+        (project_id, "fails", NOON + HOUR, 15 * MINUTE)
     ]
     assert _occurrences(store, Kind.PT2_COMPILE, everything) == [
-        Occurrence(project_id, "compiles", NOON, 12 * MINUTE)
+        (project_id, "compiles", NOON, 12 * MINUTE)
     ]
     assert _occurrences(store, Kind.CHECKPOINT_BLOCKING, everything) == [
-        Occurrence(project_id, "compiles", NOON, round(3.5 * MINUTE))
+        (project_id, "compiles", NOON, round(3.5 * MINUTE))
     ]
     for kind in Kind:
         assert _occurrences(store, kind, (NOON - HOUR, NOON)) == []
@@ -68,10 +68,10 @@ def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
         CohortFilter((project_id,), {"size": frozenset({"64-127"})}),
     ):
         [occurrence] = _occurrences(store, Kind.PT2_COMPILE, window, cohorts)
-        assert occurrence.job == "b"
+        assert occurrence[1] == "b"
         with store.reading() as conn:
-            assert list(job_ett(conn, cohorts, window)) == [
-                JobEtt(64 * 2 * MINUTE, 64 * 4 * MINUTE)
+            assert list(hourly_ett(conn, cohorts, window)) == [
+                (project_id, "b", NOON, 64 * 2 * MINUTE, 64 * 4 * MINUTE)
             ]
     assert _occurrences(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
 
@@ -96,17 +96,16 @@ def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
     large = CohortFilter(where={"size": frozenset({"64-127"})})
 
     assert _occurrences(store, Kind.PT2_COMPILE, (NOON, NOON + 3 * HOUR), large) == [
-        Occurrence(project_id, "resized", start, MINUTE)
+        (project_id, "resized", start, MINUTE)
     ]
 
 
-def test_each_job_s_time_in_a_window_is_summed_over_its_hours(
-    store: Store, project_id: int
-) -> None:
+def test_each_job_s_time_in_a_window_is_told_by_hour(store: Store, project_id: int) -> None:
     store_job(store, project_id, "long", calm_job(NOON + 30 * MINUTE, compiling=60, training=60))
 
     with store.reading() as conn:
-        assert list(job_ett(conn, EVERYTHING, (NOON, NOON + 2 * HOUR))) == [
-            JobEtt(8 * 30 * MINUTE, 8 * 90 * MINUTE)
+        assert sorted(hourly_ett(conn, EVERYTHING, (NOON, NOON + 2 * HOUR))) == [
+            (project_id, "long", NOON, 0, 8 * 30 * MINUTE),
+            (project_id, "long", NOON + HOUR, 8 * 30 * MINUTE, 8 * 60 * MINUTE),
         ]
-        assert list(job_ett(conn, EVERYTHING, (NOON, NOON))) == []
+        assert list(hourly_ett(conn, EVERYTHING, (NOON, NOON))) == []
