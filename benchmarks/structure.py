@@ -82,6 +82,8 @@ def _types_of(statement: ast.stmt) -> Iterator[str]:
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
             if _SPELLED_AS_TYPE.fullmatch(name):
                 yield name
+        case _:
+            pass
 
 
 def sizes() -> dict[str, float]:

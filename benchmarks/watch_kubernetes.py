@@ -1,9 +1,9 @@
 """What a watcher of Kubernetes costs with 10,000 live jobs, and a dump of them.
 
 The API server and the service are in another process; the watcher uses its client as it always
-does. Between two polls a tenth of the pods change, and in every twentieth poll all jobs are told to
-be alive: with one poll in 30 s each pod changes every five minutes. The CPU time is set against the
-time to the next poll. The floor is what it takes to split and parse the same changes.
+does. Between two polls a tenth of the pods change, and in every twentieth poll all jobs get a
+heartbeat: with one poll in 30 s each pod changes every five minutes. The CPU time is set against
+the time to the next poll. The floor is what it takes to split and parse the same changes.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from kubernetes import client
 
 from benchmarks.tracker_lines import objects, pod
-from ett_service.cli.record.watch import _sender
+from ett_service.cli.record.watch import Sender
 from ett_service.importers.kubernetes.cluster import Cluster
 from ett_service.watchers.kubernetes import ALIVE_EVERY_S, Feed, Kubernetes
 from ett_service.watchers.kubernetes_api import Api, streams
@@ -45,8 +45,8 @@ def watcher_of(api_url: str, service_url: str, clock: list[float]) -> Watcher:
     api = Api(client.ApiClient(client.Configuration(host=api_url, api_key=key)))
     feed = Feed(Cluster(), lambda: clock[0])
     source = Kubernetes(feed, streams(api, feed, print), say=print, now=lambda: clock[0])
-    args = argparse.Namespace(url=service_url, key="ett_k", project=None)
-    return Watcher(source, _sender(args), print, EVERY_S)
+    args = argparse.Namespace(url=service_url, key="ett_k", project=None, scheduler="kubernetes")
+    return Watcher(source, Sender(args), print, EVERY_S)
 
 
 def watched(jobs: int, polls: int) -> tuple[float, float, float]:

@@ -18,7 +18,7 @@ from ett_service.core.words import Category, Owner, WaitPart, Word
 from ett_service.storage.engine.store import Readable, Store
 from ett_service.storage.fleet import contributions, rollup_deltas, rollup_rows
 from ett_service.storage.fleet.contributions import Content, ExistingCells, Place, content
-from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, Key
+from ett_service.storage.fleet.rollup_deltas import MEASURES_OF, Amounts, DeltaKey
 from ett_service.storage.fleet.rollup_rows import RollupDay
 from ett_service.storage.folded_jobs import LEDGER_TABLES, LedgerRows, existing_rows
 from ett_service.storage.jobs import batches
@@ -226,7 +226,7 @@ def _compare(day: RollupDay) -> DayVerdict:
 
 
 def _rollup_differences(
-    project_id: int, table: Table, key: Key, stored: Amounts, summed: Amounts
+    project_id: int, table: Table, key: DeltaKey, stored: Amounts, summed: Amounts
 ) -> Iterator[RollupDifference]:
     for place, measure in enumerate(MEASURES_OF[table]):
         before = stored[key][place] if key in stored else _ABSENT

@@ -354,7 +354,7 @@ def end_of(window: str = "") -> Any:
     return Field(validation_alias=AliasPath(window, "to_us") if window else "to_us")
 
 
-class AskedAnswer(Answer):
+class QuestionAnswer(Answer):
     """The question as it was understood. Windows are on full hours."""
 
     from_: Instant = start_of()

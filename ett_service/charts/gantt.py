@@ -33,7 +33,7 @@ _LEGEND_ROW = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CategorySpan:
     """From one second to another, counted from the begin of the chart, of one category."""
 
     start_s: float
@@ -46,7 +46,7 @@ class Row:
     """One attempt, or the time between attempts."""
 
     name: str
-    stretches: Sequence[Stretch]
+    stretches: Sequence[CategorySpan]
     ending: str = ""  #: what stands beside its end, such as ``✕ oom``
     evidence: str = ""  #: why the ending is taken for that
     unsaved: tuple[float, float] | None = None  #: what was lost with it
@@ -121,9 +121,9 @@ def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Ma
     return element("g", *drawn)
 
 
-def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
+def _seen(stretches: Sequence[CategorySpan], across: Scale) -> list[CategorySpan]:
     """Leave out what is too narrow to be seen: what lies close before it is drawn over it."""
-    wide: list[Stretch] = []
+    wide: list[CategorySpan] = []
     for stretch in stretches:
         start, end = across(stretch.start_s), across(stretch.end_s)
         is_close = bool(wide) and start - across(wide[-1].end_s) < _NARROWEST
@@ -135,7 +135,7 @@ def _seen(stretches: Sequence[Stretch], across: Scale) -> list[Stretch]:
     return wide
 
 
-def _stretch(ident: str, stretch: Stretch, top: float, across: Scale) -> Markup:
+def _stretch(ident: str, stretch: CategorySpan, top: float, across: Scale) -> Markup:
     start, end = across(stretch.start_s), across(stretch.end_s)
     tooltip = f"{stretch.category} {duration(stretch.end_s - stretch.start_s)}"
     return element(

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from ett_service.client.guard import guarded, shown
 
-Tell = Callable[[dict[str, Any]], None]
+ReportExit = Callable[[dict[str, Any]], None]
 
 UNSAID = "the process exited normally without ett.end()"
 
@@ -27,7 +27,7 @@ _MESSAGE_LIMIT = 2000
 class Exits:
     """Watches the exits of this process; ``tell`` gets the members of its ``attempt_ended``."""
 
-    def __init__(self, tell: Tell, last: Callable[[], None]) -> None:
+    def __init__(self, tell: ReportExit, last: Callable[[], None]) -> None:
         self._tell = tell
         self._last = last
         self._pid = os.getpid()

@@ -98,7 +98,7 @@ def kinds(values: Floats, single: Flags) -> Kinds:
     return np.where(single, np.searchsorted(_SIZES, values, side="right"), _KINDS - 1)
 
 
-class Remembered(NamedTuple):
+class GroupMemory(NamedTuple):
     """The memory of groups, and what it says of other subjects."""
 
     memory: DayMemory
@@ -107,7 +107,7 @@ class Remembered(NamedTuple):
 
 def day_memory(
     level: Floats, precision: Floats, kind: Kinds, usual: UsualMemory | None = None
-) -> Remembered:
+) -> GroupMemory:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
     The covariance of a series is shrunk to that of all series of its kind, and no less: too small
@@ -117,7 +117,7 @@ def day_memory(
     memory = DayMemory(*np.zeros((2, len(level))))
     evidence = Evidence(*np.zeros((2, _KINDS, _LAGS)))
     if level.shape[1] < 2 * _MOST_LAG:
-        return Remembered(memory, evidence)
+        return GroupMemory(memory, evidence)
     moments = _Moments.of(level, precision)
     for _ in range(_ROUNDS):
         lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
@@ -131,7 +131,7 @@ def day_memory(
                 covariance = np.where(same, moments.shrunk(lost, same, common), covariance)
                 decay = np.where(same, of_kind.decay(common), decay)
         memory = DayMemory(covariance, decay)
-    return Remembered(memory, evidence)
+    return GroupMemory(memory, evidence)
 
 
 @dataclass(frozen=True, slots=True)

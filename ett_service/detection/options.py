@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ett_service.core.regressions.finding import Cohort, Finding, Metric, Series, Subject
+from ett_service.core.regressions.finding import Finding, Metric, Series, SeriesCohort, Subject
 from ett_service.fleet.economy import Economy
 
 MOST_COHORTS = 1_000
@@ -49,7 +49,7 @@ class Memory:
     """Since when, in microseconds, values may be part of a series' baseline."""
     incidents: Mapping[Series, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Spans of incidents in microseconds; they are no part of a baseline."""
-    outages: Mapping[Cohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    outages: Mapping[SeriesCohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Spans of short incidents of phases and failures: other subjects were not as usual, either."""
 
     @property
@@ -63,7 +63,7 @@ class Power:
     """The smallest change that a search could find in a cohort: silence is not health."""
 
     subject: Subject
-    cohort: Cohort
+    cohort: SeriesCohort
     recent: int  #: values in the recent window
     baseline: int
     smallest: float | None  #: the factor found in 80 of 100 cases; None: nothing could be found

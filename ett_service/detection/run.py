@@ -10,12 +10,12 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US, WEEK_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Impact,
     Metric,
     RunFinding,
     Series,
+    SeriesCohort,
     Severity,
     State,
     Verdict,
@@ -109,7 +109,7 @@ def memory_of(
     noise = set[Series]()
     pending: dict[Series, FrozenBaseline] = {}
     bad: dict[Series, tuple[tuple[int, int], ...]] = {}
-    outages: dict[Cohort, tuple[tuple[int, int], ...]] = {}
+    outages: dict[SeriesCohort, tuple[tuple[int, int], ...]] = {}
     for state in states:
         series = state.finding.series
         if state.state is State.FIRING and state.verdict in LASTING:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Sample
 from ett_service.detection.options import Memory, Options
 
@@ -18,18 +18,18 @@ WEEK_DAYS = 7
 class Groups:
     """Sets of cohorts; each set is there once, under the first of its names."""
 
-    names: tuple[Cohort, ...]
+    names: tuple[SeriesCohort, ...]
     members: Floats  #: groups by cohorts, 1 where the cohort is in the group
     single: tuple[bool, ...]  #: whether the group is one cohort
 
-    def place(self, name: Cohort) -> int | None:
+    def place(self, name: SeriesCohort) -> int | None:
         """Return the place of a group, by its name."""
         return self.names.index(name) if name in self.names else None
 
 
-def groups(cohorts: Sequence[Cohort]) -> Groups:
+def groups(cohorts: Sequence[SeriesCohort]) -> Groups:
     """Return all groups of *cohorts*, the single ones first, in their order."""
-    names: dict[frozenset[int], Cohort] = {}
+    names: dict[frozenset[int], SeriesCohort] = {}
     by_value: dict[tuple[str, str], set[int]] = {}
     for place, cohort in enumerate(cohorts):
         names[frozenset([place])] = cohort
@@ -45,7 +45,7 @@ def groups(cohorts: Sequence[Cohort]) -> Groups:
     return Groups(tuple(names.values()), members, tuple(len(places) == 1 for places in names))
 
 
-def within(cohorts: Iterable[Cohort], whole: Cohort) -> Flags:
+def within(cohorts: Iterable[SeriesCohort], whole: SeriesCohort) -> Flags:
     """Mark the *cohorts* that are part of another."""
     labels = set(whole)
     return np.array([labels <= set(cohort) for cohort in cohorts], dtype=np.bool_)

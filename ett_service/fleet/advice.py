@@ -35,7 +35,7 @@ CHECKPOINT_BLOCKING = "checkpoint_blocking"
 
 YEAR_US = 365 * DAY_US
 
-Counted = Literal["all", "infra"]
+CountedFailures = Literal["all", "infra"]
 Verdict = Literal["keep", "save_less_often", "save_more_often"]
 
 _CURVE_FACTORS = tuple(2 ** (quarter / 4) for quarter in range(-12, 13))
@@ -94,7 +94,7 @@ class IntervalGain:
 class Advice:
     """Durations in seconds, ratios of the training time; None is what was not measured."""
 
-    counted: Counted
+    counted: CountedFailures
     measured: MeasuredCosts
     save: Estimate  #: that a save stops the loop
     mtbf: Estimate  #: training time a failure
@@ -110,7 +110,7 @@ class Advice:
     gain: IntervalGain | None = None
 
 
-def advise(measured: MeasuredCosts, counted: Counted = "all") -> Advice:
+def advise(measured: MeasuredCosts, counted: CountedFailures = "all") -> Advice:
     """Find the interval that wastes least.
 
     The bounds of failures are Poisson's (by chi-square), those of the mean save Student's. On the
@@ -243,7 +243,7 @@ class GroupAdvice:
 
 
 def job_advice(
-    conn: Connection, project_id: int, job: str, ledger: JobLedger, counted: Counted = "all"
+    conn: Connection, project_id: int, job: str, ledger: JobLedger, counted: CountedFailures = "all"
 ) -> Advice:
     """Advise for one job, from all of its life."""
     by_machine = job_totals(conn, project_id, job, measures=_MEASURES)
@@ -265,7 +265,7 @@ def job_gaps(checkpoints: Sequence[Checkpoint]) -> list[int]:
 
 
 def fleet_advice(
-    conn: Connection, scope: Scope, window: Window, counted: Counted = "all"
+    conn: Connection, scope: Scope, window: Window, counted: CountedFailures = "all"
 ) -> tuple[Advice, list[GroupAdvice]]:
     """Advise for all of *scope*, and for each of its groups, most to gain first."""
     grouped = (*scope.group_by, "other") if scope.group_by else ()

@@ -20,10 +20,10 @@ Weighting = Literal["accelerators", "wall"]
 
 _NAMES: Mapping[Weighting, Names] = {"accelerators": WEIGHTED, "wall": PLAIN}
 
-Group: TypeAlias = tuple[str, ...]
+GroupKey: TypeAlias = tuple[str, ...]
 """The values of the scope's dimensions, and whether it is ``other``."""
 
-_Fleet: TypeAlias = Mapping[Group, Totals]
+_Fleet: TypeAlias = Mapping[GroupKey, Totals]
 
 
 Split = Literal["category", "owner"]
@@ -155,7 +155,7 @@ def _totals(conn: Connection, comparison: Comparison, window: Window) -> _Fleet:
     return {group: by_place[None, group] for _, group in sorted(by_place, key=_group)}
 
 
-def _group(place: rollups.Place) -> Group:
+def _group(place: rollups.RollupPlace) -> GroupKey:
     return place[1]
 
 
@@ -164,7 +164,7 @@ def _side(comparison: Comparison, window: Window, units: int, fleet: _Fleet) -> 
     return Side(window, units, us, sum(totals[JOBS] for totals in fleet.values()))
 
 
-def _largest_first(ranked: tuple[ChangePart[Group, Word], int]) -> tuple[int, Group, str]:
+def _largest_first(ranked: tuple[ChangePart[GroupKey, Word], int]) -> tuple[int, GroupKey, str]:
     part, units = ranked
     return (-abs(units), part.cohort, part.word or "")
 
@@ -172,7 +172,7 @@ def _largest_first(ranked: tuple[ChangePart[Group, Word], int]) -> tuple[int, Gr
 def _cause(
     conn: Connection,
     comparison: Comparison,
-    part: ChangePart[Group, Word],
+    part: ChangePart[GroupKey, Word],
     units: int,
     most_jobs: int,
 ) -> Cause:

@@ -17,7 +17,7 @@ from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder, losses
-from ett_service.storage.fleet.rollups import JOBS, Place
+from ett_service.storage.fleet.rollups import JOBS, RollupPlace
 
 
 def poisson_interval(count: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -88,15 +88,15 @@ def preemptions(
     conn: Connection,
     scope: Scope,
     window: Window,
-    places: Collection[Place],
+    places: Collection[RollupPlace],
     step: int | None = None,
-) -> dict[Place, Preemption]:
+) -> dict[RollupPlace, Preemption]:
     """Return the losses to preemption of a window by place, of each of *places*.
 
     They are read from the attempts themselves, which know their cohort even where the cap on
     cohorts put its time into ``other``: what has no place of its own goes there.
     """
-    by_place: defaultdict[Place, Preemption] = defaultdict(Preemption)
+    by_place: defaultdict[RollupPlace, Preemption] = defaultdict(Preemption)
     each = losses(conn, scope.cohorts, window, scope.group_by, step)
     for ((bucket, labels), order), loss in each.items():
         place = (bucket, (*labels, "") if scope.group_by else ())
@@ -226,7 +226,7 @@ def groups(
     *,
     step: int | None = None,
     distributions: bool = True,
-) -> dict[rollups.Place, Group]:
+) -> dict[rollups.RollupPlace, Group]:
     """Add up a window by group, and by step where one is given (``rollups.totals``).
 
     The labels of the keys are those of *scope*, and behind them that of ``other``.
@@ -271,14 +271,14 @@ def _parts(
     economy: Economy,
     grouped: tuple[str, ...],
     step: int | None,
-) -> dict[rollups.Place, list[Part]]:
+) -> dict[rollups.RollupPlace, list[Part]]:
     cuts = economy.cuts(*window)
     begins = [window.from_us, *cuts]
     added = [name for name in _PRICED_BY if name not in grouped]
     names = (*grouped, *added)
     hardware, precision = map(names.index, _PRICED_BY)
     by_place = rollups.totals(conn, scope.cohorts, window, names, step, tallies=False, cuts=cuts)
-    parts: defaultdict[rollups.Place, list[Part]] = defaultdict(list)
+    parts: defaultdict[rollups.RollupPlace, list[Part]] = defaultdict(list)
     for (bucket, labels), totals in by_place.items():
         at_us = begins[int(labels[len(names)])] if cuts else window.from_us
         part = Part(labels[hardware], labels[precision], at_us, totals)

@@ -127,7 +127,7 @@ def _all_time(conn: Connection, scope: Scope, window: Window) -> Amount:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ScenarioGain:
     """What goes with some scenarios, in the jobs read so far."""
 
     scenarios: tuple[Scenario, ...]
@@ -179,7 +179,7 @@ class _Reading:
         self.amount = _NO_TIME
         self.weightless = 0
         self._scope, self._window, self._economy = scope, window, economy
-        self._found = [_Found(scenarios) for scenarios in questions]
+        self._found = [_ScenarioGain(scenarios) for scenarios in questions]
         self._resampling = Resampling(2 + 2 * len(self._found))
 
     def add(self, history: JobHistory) -> None:
@@ -247,7 +247,7 @@ class _Reading:
         ]
 
     def _gain(
-        self, effect: _Found, before: Amount, draws: Floats | None, column: int
+        self, effect: _ScenarioGain, before: Amount, draws: Floats | None, column: int
     ) -> ScenarioGain:
         scale = ratio(before.us, self.amount.us)
         held_scale = ratio(before.gpu_us, self.amount.gpu_us)

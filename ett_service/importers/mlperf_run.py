@@ -22,7 +22,7 @@ from ett_service.importers.mllog import (
 )
 
 
-class Stretch(NamedTuple):
+class LoggedSpan(NamedTuple):
     """``[start, end)`` in microseconds since the epoch, and the line that ends it."""
 
     start: int
@@ -94,7 +94,7 @@ def phase_edges(run: Timeline, done: dict[str, int]) -> Iterator[Fact]:
     attributes = {"attributes": done} if done else {}
     yield from _station("train_loop", run.loop, run.first_stop, attributes)
     if run.first_stop is not None and run.last_stop is not None:
-        last = Stretch(run.first_stop.at_us, *run.last_stop)
+        last = LoggedSpan(run.first_stop.at_us, *run.last_stop)
         yield from _span({"phase": "train_loop", **attributes}, last)
         if run.has_outer_stop and run.last_stop.at_us < run.end.at_us:
             yield from _station("shutdown", run.last_stop, run.end)
@@ -111,7 +111,7 @@ def _station(
         yield Fact({**ended, **(attributes or {})}, end.line)
 
 
-def evaluations(log: Log) -> tuple[list[Stretch], int]:
+def evaluations(log: Log) -> tuple[list[LoggedSpan], int]:
     """The union of all ``eval_start`` to ``eval_stop``, and how many starts have no stop.
 
     Ranks evaluate at once, and evaluations may overlap. A stop belongs to the latest open start of
@@ -125,7 +125,7 @@ def evaluations(log: Log) -> tuple[list[Stretch], int]:
             opened.append(edge)
         elif opened:
             start = opened.pop(_partner(edge, opened))
-            pairs.append(Stretch(start.at_us, edge.at_us, edge.line))
+            pairs.append(LoggedSpan(start.at_us, edge.at_us, edge.line))
     return _union(pairs), len(opened)
 
 
@@ -134,18 +134,18 @@ def _partner(stop: EvaluationEdge, opened: list[EvaluationEdge]) -> int:
     return max(alike, default=len(opened) - 1)
 
 
-def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
-    union: list[Stretch] = []
+def _union(stretches: Iterable[LoggedSpan]) -> list[LoggedSpan]:
+    union: list[LoggedSpan] = []
     for each in sorted(stretches):
         if union and each.start <= union[-1].end:
             end, line = max(union[-1][1:], each[1:])
-            union[-1] = Stretch(union[-1].start, end, line)
+            union[-1] = LoggedSpan(union[-1].start, end, line)
         else:
             union.append(each)
     return union
 
 
-def evaluation_spans(run: Timeline, evaluated: list[Stretch]) -> Iterator[Fact]:
+def evaluation_spans(run: Timeline, evaluated: list[LoggedSpan]) -> Iterator[Fact]:
     """Evaluation inside the loop is a phase; outside it, a stage of the station it lies in.
 
     While the log has no end of the loop, evaluation after all training may lie outside it: some
@@ -163,16 +163,16 @@ def evaluation_spans(run: Timeline, evaluated: list[Stretch]) -> Iterator[Fact]:
         parts.append(({"phase": "shutdown", "stage": "evaluation"}, (stop.at_us, end)))
     for what, (low, high) in parts:
         for start, stop_of_it, line in evaluated:
-            yield from _span(what, Stretch(max(start, low), min(stop_of_it, high), line))
+            yield from _span(what, LoggedSpan(max(start, low), min(stop_of_it, high), line))
 
 
-def _surely_in_loop(run: Timeline, evaluated: list[Stretch]) -> Moment | None:
+def _surely_in_loop(run: Timeline, evaluated: list[LoggedSpan]) -> Moment | None:
     """The instant up to which an open log's evaluation is inside the loop."""
     trains_on = evaluated and run.trained and run.trained.at_us >= evaluated[0].end
     return run.end if trains_on else run.trained
 
 
-def _span(what: dict[str, Any], stretch: Stretch) -> Iterator[Fact]:
+def _span(what: dict[str, Any], stretch: LoggedSpan) -> Iterator[Fact]:
     start, end, line = stretch
     if start < end:
         yield Fact({"type": "span", "start": rfc3339(start), "at": rfc3339(end), **what}, line)

@@ -71,7 +71,9 @@ def by_format(paths: Sequence[Path], spare: str | None = None) -> dict[str, list
     unknown = spare or UNKNOWN
     spare = spare or next((name for names in formats.values() for name in names.values()), None)
     grouped: dict[str, list[Path]] = {}
-    for path, names in formats.items() if spare is not None else ():
+    if spare is None:
+        return grouped
+    for path, names in formats.items():
         for name, part in _parts(path, names, unknown if names else spare):
             grouped.setdefault(name, []).append(part)
     return grouped

@@ -14,7 +14,7 @@ from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new, replace_rows
 from ett_service.storage.record.dirty_marks import JobBatch
 from ett_service.storage.record.events import (
-    Content,
+    EventContent,
     stored_clusters,
     stored_contents,
     stored_offsets,
@@ -158,7 +158,7 @@ def _firsts(arrivals: Sequence[Arrival]) -> dict[Key, Arrival]:
 
 def _insert(
     conn: Connection, firsts: Mapping[Key, Arrival], project_id: int, number: int, now_us: int
-) -> Mapping[Key, Content]:
+) -> Mapping[Key, EventContent]:
     """Insert what is new, and return the content of the others as it was kept before."""
     rows = [
         (project_id, each.job, each.id, each.type, each.at, now_us, number, each.body)
@@ -170,7 +170,7 @@ def _insert(
 
 
 def _conflicts(
-    arrivals: Iterable[Arrival], firsts: Mapping[Key, Arrival], before: Mapping[Key, Content]
+    arrivals: Iterable[Arrival], firsts: Mapping[Key, Arrival], before: Mapping[Key, EventContent]
 ) -> Iterator[Refusal]:
     for each in arrivals:
         key = (each.job, each.id)
@@ -182,7 +182,7 @@ def _verdicts(
     batch: Batch,
     number: int,
     firsts: Mapping[Key, Arrival],
-    before: Mapping[Key, Content],
+    before: Mapping[Key, EventContent],
     marked: tuple[str, ...],
 ) -> Verdicts:
     conflicts = []

@@ -23,7 +23,7 @@ from ett_service.ingest.refusals import (
 from ett_service.ingest.text import Frame, parse_instant, read_members, text
 from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
 from ett_service.storage.record.events import (
-    Content,
+    EventContent,
     decode_body,
     encode_members,
     encode_rest,
@@ -64,7 +64,7 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
     cluster: str = ""  #: of the launch, where it says that
 
     @property
-    def content(self) -> Content:
+    def content(self) -> EventContent:
         """What it says beside its id: its type, its instant and its body."""
         return self.type, self.at, self.body
 

@@ -154,7 +154,7 @@ def regressions(conn: Connection, shown: ShownLabels, sla: Sla, now_us: int) -> 
 
 def _totals(
     conn: Connection, span: Window, group_by: Sequence[str], cuts: Sequence[int] = ()
-) -> dict[rollups.Place, Totals]:
+) -> dict[rollups.RollupPlace, Totals]:
     return rollups.totals(
         conn, _EVERYTHING, span, group_by, measures=_TIMES, tallies=False, cuts=cuts
     )

@@ -18,8 +18,8 @@ from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import (
     Exemplar,
     GaugeSamples,
+    HighWaterMarks,
     Labels,
-    Marks,
     PublishedMetrics,
 )
 
@@ -67,7 +67,7 @@ class CountersWriter:
     def write(self, published: PublishedMetrics) -> Written:
         """Write every counter and histogram."""
         # A cluster of which nothing is counted beside its cohorts shows as 0.
-        marks: dict[Labels, Marks] = {(cluster, ""): {} for cluster, _ in published.marks}
+        marks: dict[Labels, HighWaterMarks] = {(cluster, ""): {} for cluster, _ in published.marks}
         marks |= published.marks
         exemplars = published.exemplars if self._form is TextFormat.OPENMETRICS else {}
         self._rows = {
@@ -80,7 +80,7 @@ class CountersWriter:
             parts.extend(row.texts.get(family.key, "") for row in self._rows.values())
         return Written("".join(parts), sum(row.left_out for row in self._rows.values()))
 
-    def _row(self, labels: Labels, marks: Marks, exemplars: Exemplars) -> "_Row":
+    def _row(self, labels: Labels, marks: HighWaterMarks, exemplars: Exemplars) -> "_Row":
         before = self._rows.get(labels)
         same_exemplars = before is not None and before.exemplars == exemplars
         if before is not None and before.marks == marks and same_exemplars:
@@ -102,7 +102,7 @@ class CountersWriter:
 class Block(Protocol):
     """Lines of one family that share cluster and cohort, with places for their values."""
 
-    def filled(self, marks: Marks, ends: Mapping[str, str]) -> str:
+    def filled(self, marks: HighWaterMarks, ends: Mapping[str, str]) -> str:
         """Return the lines; *ends* are the texts behind buckets, by key."""
 
 
@@ -119,7 +119,7 @@ class Layout:
 class _Row:
     """One cluster and cohort."""
 
-    marks: Marks
+    marks: HighWaterMarks
     exemplars: Exemplars
     layout: Layout
     ends: Mapping[str, str]  #: the texts of the exemplars, by the key of their bucket
@@ -132,7 +132,7 @@ class _Counts:
     template: str
     keys: tuple[str, ...]
 
-    def filled(self, marks: Marks, _: Mapping[str, str]) -> str:
+    def filled(self, marks: HighWaterMarks, _: Mapping[str, str]) -> str:
         return self.template % tuple(_values(marks, self.keys))
 
 
@@ -141,7 +141,7 @@ class _Seconds:
     template: str
     keys: tuple[str, ...]
 
-    def filled(self, marks: Marks, _: Mapping[str, str]) -> str:
+    def filled(self, marks: HighWaterMarks, _: Mapping[str, str]) -> str:
         return self.template % tuple([us / SECOND_US for us in _values(marks, self.keys)])
 
 
@@ -151,7 +151,7 @@ class _Histogram:
     keys: tuple[str, ...]  #: of its buckets
     sum_key: str
 
-    def filled(self, marks: Marks, ends: Mapping[str, str]) -> str:
+    def filled(self, marks: HighWaterMarks, ends: Mapping[str, str]) -> str:
         below = list(accumulate(_values(marks, self.keys)))
         buckets = chain.from_iterable(zip(below, map(ends.get, self.keys, repeat("")), strict=True))
         return self.template % (*buckets, below[-1], marks.get(self.sum_key, 0) / SECOND_US)
@@ -224,7 +224,7 @@ def _histogram(family: Family, key: str, values: Values) -> Block:
     return _Histogram(template, tuple(f"{key}#{i}" for i in range(len(bounds))), f"{key}#{_SUM}")
 
 
-def _values(marks: Marks, keys: Iterable[str]) -> Iterator[int]:
+def _values(marks: HighWaterMarks, keys: Iterable[str]) -> Iterator[int]:
     return map(marks.get, keys, repeat(0))
 
 
@@ -232,7 +232,7 @@ def _literal(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _sound(marks: Marks) -> Marks:
+def _sound(marks: HighWaterMarks) -> HighWaterMarks:
     amounts = marks.values()
     if not marks or (min(amounts) >= 0 and max(amounts) <= _MOST):
         return marks

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from ett_service.importers.importer import Fact, ImportedRun
 from ett_service.importers.kubernetes.cluster import Cluster, Unusable
 from ett_service.importers.kubernetes.templates import Json
-from ett_service.watchers.watcher import Look, Unavailable
+from ett_service.watchers.watcher import Snapshot, Unavailable
 
 ALIVE_EVERY_S: Final = 600
 """How often an attempt sends a heartbeat: well within the silence after which it is lost."""
@@ -78,7 +78,7 @@ class Kubernetes:
     _refused: set[str] = field(default_factory=set)  #: jobs whose refusal was said
     _versions: dict[str, int] = field(default_factory=dict)
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Return what there is; see :class:`Look`.
 
         Raises:
@@ -100,7 +100,7 @@ class Kubernetes:
             self._versions = self.feed.cluster.versions()
         turn = int(self.now()) // ALIVE_EVERY_S
         marks = {uid: hash((version, turn)) for uid, version in self._versions.items()}
-        return Look(marks, is_whole=True)
+        return Snapshot(marks, is_whole=True)
 
     def stop(self) -> None:
         """Follow no kind any longer."""

@@ -19,7 +19,7 @@ from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, Taker, impo
 from ett_service.importers.slurm.record import Record
 from ett_service.importers.slurm.table import Table
 from ett_service.watchers.slurm_log import ControllerLog
-from ett_service.watchers.watcher import Look, Unavailable
+from ett_service.watchers.watcher import Snapshot, Unavailable
 
 DEFAULT_SINCE_S: Final = 86_400.0
 
@@ -64,7 +64,7 @@ class Slurm:
     _log_trouble: str = ""
     _clock: Clock = field(default_factory=utc)
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Ask for the jobs of the window; see :class:`Look`.
 
         Raises:
@@ -81,7 +81,7 @@ class Slurm:
         self._live = self._running()
         self._read_log()
         marks = {key: self._mark(key, rows, now) for key, rows in self._rows.items()}
-        return Look(marks, is_whole, partial(self._note_sent, now, is_whole=is_whole))
+        return Snapshot(marks, is_whole, partial(self._note_sent, now, is_whole=is_whole))
 
     def _note_sent(self, at: float, *, is_whole: bool) -> None:
         self._sent_at = at

@@ -22,7 +22,7 @@ class Unavailable(EttError):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """What is to be seen of a scheduler."""
 
     marks: Mapping[Any, int]  #: of each job; another one where there is more to say of it
@@ -35,7 +35,7 @@ class Source(Protocol):
 
     name: str
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Return the marks of its jobs.
 
         Raises:

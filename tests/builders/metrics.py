@@ -35,7 +35,7 @@ def parsed(page: str, form: TextFormat = TextFormat.PLAIN) -> Page:
 
 
 def published(
-    marks: Mapping[storage.Labels, storage.Marks] | None = None,
+    marks: Mapping[storage.Labels, storage.HighWaterMarks] | None = None,
     gauges: Mapping[str, storage.GaugeSamples] | None = None,
     exemplars: Mapping[storage.Labels, Mapping[str, storage.Exemplar]] | None = None,
 ) -> storage.PublishedMetrics:

@@ -1,19 +1,19 @@
-from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.core.words import Category
 from tests.charts.drawing import SVG, read, rects, texts
 
 HOUR = 3600.0
-LOOP = Stretch(600, HOUR, Category.EFFECTIVE_TRAINING)
+LOOP = CategorySpan(600, HOUR, Category.EFFECTIVE_TRAINING)
 FAILED = Row(
     "0: failed",
-    [Stretch(0, 600, Category.LAUNCHER_INIT), LOOP],
+    [CategorySpan(0, 600, Category.LAUNCHER_INIT), LOOP],
     ending="✕ oom",
     evidence="failed, user, oom",
     unsaved=(1800, HOUR),
     saves_s=[1200, 1800],
     href="#attempt-0",
 )
-GOING_ON = Row("1: running", [Stretch(HOUR, 2 * HOUR, Category.REPEATED_TRAINING)])
+GOING_ON = Row("1: running", [CategorySpan(HOUR, 2 * HOUR, Category.REPEATED_TRAINING)])
 
 
 def drawn(*rows: Row) -> str:
@@ -42,7 +42,7 @@ def test_an_ending_is_named_and_read_aloud() -> None:
 
 
 def test_an_ending_without_room_behind_its_row_stands_before_it() -> None:
-    late = Row("1", [Stretch(HOUR, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
+    late = Row("1", [CategorySpan(HOUR, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
     (bar, *_) = rects(drawn(late))
     (ending,) = [text for text in read(drawn(late)).iter(f"{SVG}text") if text.text == "✕ oom"]
     assert ending.attrib["text-anchor"] == "end"
@@ -50,7 +50,7 @@ def test_an_ending_without_room_behind_its_row_stands_before_it() -> None:
 
 
 def test_an_ending_without_room_on_either_side_does_not_cover_the_name() -> None:
-    whole = Row("1", [Stretch(0.0, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
+    whole = Row("1", [CategorySpan(0.0, 2 * HOUR, Category.EFFECTIVE_TRAINING)], ending="✕ oom")
     (bar, *_) = rects(drawn(whole))
     (ending,) = [text for text in read(drawn(whole)).iter(f"{SVG}text") if text.text == "✕ oom"]
     assert float(ending.attrib["x"]) > float(bar["x"]) + float(bar["width"]) / 2
@@ -75,7 +75,7 @@ def test_names_lead_to_their_attempt() -> None:
 def test_thousands_of_stops_too_short_to_be_seen_are_not_drawn() -> None:
     second = 2 * HOUR / 10_000
     stretches = [
-        Stretch(
+        CategorySpan(
             place * second,
             (place + 1) * second,
             Category.CHECKPOINT_BLOCKING if place % 2 else Category.EFFECTIVE_TRAINING,
@@ -90,12 +90,14 @@ def test_thousands_of_stops_too_short_to_be_seen_are_not_drawn() -> None:
 
 
 def test_what_lies_apart_stays_apart() -> None:
-    stops = [Stretch(at, at + 20, Category.CHECKPOINT_BLOCKING) for at in (0, HOUR, 2 * HOUR - 20)]
+    stops = [
+        CategorySpan(at, at + 20, Category.CHECKPOINT_BLOCKING) for at in (0, HOUR, 2 * HOUR - 20)
+    ]
     assert len(rects(drawn(Row("saves", stops)))) == 3 + 1, "three, and the legend"
 
 
 def test_long_names_have_room_and_longer_ones_are_cut() -> None:
-    first = Stretch(0, HOUR, Category.LAUNCHER_INIT)
+    first = CategorySpan(0, HOUR, Category.LAUNCHER_INIT)
     begins = [float(rects(drawn(Row(name, [first])))[0]["x"]) for name in ("a", "b" * 20, "c" * 90)]
     assert begins[0] < begins[1] < begins[2]
     assert begins[2] < 250

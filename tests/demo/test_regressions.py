@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Attribution, Cohort, Metric, State, Verdict
+from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, State, Verdict
 from ett_service.core.regressions.state import LASTING, StateRules
 from ett_service.demo.fleet import IMPACT_FLOOR, MODELS
 from ett_service.detection.backtest import Course, backtest
@@ -51,7 +51,7 @@ def courses(observed: Observed) -> Sequence[Course]:
     return backtest(observed, runs_at, PLAN, StateRules()).courses
 
 
-def _cohort(model: str) -> Cohort:
+def _cohort(model: str) -> SeriesCohort:
     [cluster] = [spec.cluster for spec in MODELS if spec.name == model]
     return (("cluster", cluster), ("model", model))
 

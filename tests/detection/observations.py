@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
-from ett_service.core.regressions.finding import Cohort, Subject
+from ett_service.core.regressions.finding import SeriesCohort, Subject
 from ett_service.core.words import Category
 from ett_service.detection.observed.sample import Attempts, AttemptValues, Held, Observed
 
 TO_US = 20_500 * DAY_US
 """A midnight, at which it ends."""
 
-COHORT: Cohort = (("cluster", "a"), ("model", "m"))
+COHORT: SeriesCohort = (("cluster", "a"), ("model", "m"))
 
 
 def observed_project(
@@ -21,7 +21,7 @@ def observed_project(
     days: int = 60,
     a_day: int = 6,
     gpus: float = 8.0,
-    cohorts: Sequence[Cohort] = (COHORT,),
+    cohorts: Sequence[SeriesCohort] = (COHORT,),
     hardware: Sequence[str] = ("H100",),
     hours: float = 2.0,
 ) -> Observed:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject, Verdict
+from ett_service.core.regressions.finding import Finding, Metric, SeriesCohort, Subject, Verdict
 from ett_service.detection.observed.sample import Durations, Sample
 from ett_service.detection.options import Memory, Options, Scan
 from ett_service.detection.scan import scan
@@ -17,7 +17,7 @@ AS_OF_US = 1_750_000_000_000_000
 OPTIONS = Options(impact_floor=0.0)
 SPREAD = 0.25
 
-COHORTS: tuple[Cohort, ...] = tuple(
+COHORTS: tuple[SeriesCohort, ...] = tuple(
     (("cluster", cluster), ("model", model))
     for cluster, model in (("a", "one"), ("a", "two"), ("b", "three"), ("b", "four"))
 )
@@ -68,7 +68,9 @@ def rows(
     )
 
 
-def sample(durations: Mapping[Subject, Durations], cohorts: Sequence[Cohort] = COHORTS) -> Sample:
+def sample(
+    durations: Mapping[Subject, Durations], cohorts: Sequence[SeriesCohort] = COHORTS
+) -> Sample:
     """Make a sample of ``DAYS`` days."""
     return Sample(AS_OF_US, DAYS, cohorts, durations, {})
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ett_service.core.fleet.totals import Tally, Totals, place
-from ett_service.fleet.advice import Counted, MeasuredCosts, advise
+from ett_service.fleet.advice import CountedFailures, MeasuredCosts, advise
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -68,7 +68,7 @@ def test_the_curve_has_its_lowest_point_at_the_best_interval() -> None:
     ("counted", "failures", "best"), [("all", 90, 929.516), ("infra", 60, 1138.420)]
 )
 def test_failures_may_be_those_of_infrastructure_alone(
-    counted: Counted, failures: int, best: float
+    counted: CountedFailures, failures: int, best: float
 ) -> None:
     advice = advise(MEASURED, counted)
 

@@ -12,7 +12,7 @@ from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.metrics.families import COUNTERS, Kind
 from ett_service.metrics.page import CountersWriter
 from ett_service.metrics.text import TextFormat
-from ett_service.storage.metrics.counters import Exemplar, Labels, Marks, PublishedMetrics
+from ett_service.storage.metrics.counters import Exemplar, HighWaterMarks, Labels, PublishedMetrics
 from tests.builders.metrics import Page, families, labelled, parsed, published
 
 A = ("a", "llm")
@@ -135,7 +135,7 @@ def test_histograms_of_cohorts_can_be_left_out() -> None:
 )
 @pytest.mark.parametrize("form", TextFormat)
 def test_a_mark_that_cannot_be_shown_is_left_out_and_counted(
-    labels: Labels, odd: Marks, form: TextFormat
+    labels: Labels, odd: HighWaterMarks, form: TextFormat
 ) -> None:
     good = {("a", "good"): {"phase_seconds:train_loop": 2_000_000}}
     writer = CountersWriter(form, cohort_histograms=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ett_service.importers.importer import Fact, ImportedRun
-from ett_service.watchers.watcher import Look, Poll, Unavailable, Watcher
+from ett_service.watchers.watcher import Poll, Snapshot, Unavailable, Watcher
 
 
 @dataclass
@@ -18,10 +18,10 @@ class Jobs:
     trouble: str = ""
     sent: int = 0  #: looks
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         if self.trouble:
             raise Unavailable(self.trouble)
-        return Look(dict(self.marks), self.is_whole, self._note_sent)
+        return Snapshot(dict(self.marks), self.is_whole, self._note_sent)
 
     def _note_sent(self) -> None:
         self.sent += 1

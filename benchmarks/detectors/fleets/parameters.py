@@ -12,13 +12,13 @@ source here.
 from dataclasses import dataclass
 from typing import Final
 
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import Phase
 
 DAYS: Final = 70  #: length of a fleet
 CHANGED_ON: Final = 45  #: the day, from 0, on which the planted change begins
 
-COHORTS: Final[tuple[Cohort, ...]] = tuple(
+COHORTS: Final[tuple[SeriesCohort, ...]] = tuple(
     (("cluster", cluster), ("model", model))
     for cluster, model in (
         ("alder", "llm-70b"),

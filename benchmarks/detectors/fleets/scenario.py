@@ -15,7 +15,7 @@ from benchmarks.detectors.fleets.shape import (
     WORSE_MISS_SHARE,
     Shape,
 )
-from ett_service.core.regressions.finding import Cohort, Series, Subject
+from ett_service.core.regressions.finding import Series, SeriesCohort, Subject
 from ett_service.detection.observed.sample import Flags, Floats, Ints
 
 OUTAGE_ON = 50  #: the day on which an outage begins
@@ -89,19 +89,19 @@ class Truth:
     seed: int
     from_day: int | None  #: None where nothing was planted
     to_day: int | None  #: the first day without it; None where it stays
-    cohorts: tuple[Cohort, ...] = ()
+    cohorts: tuple[SeriesCohort, ...] = ()
     phases: tuple[Subject, ...] = ()  #: what became slower or faster, or fails more
     derived: tuple[Subject, ...] = ()  #: what these are part of, so that it changes with them
     value: str = ""  #: of the scenario's ``cause``
     explained: float = 0.0  #: share of the surplus in attempts with that value
     impact: float = 0.0  #: its cost as a share of the fleet's GPU-hours from then on
-    earlier: tuple[Cohort, ...] = ()  #: where the same changed some days before
+    earlier: tuple[SeriesCohort, ...] = ()  #: where the same changed some days before
 
     def is_target(self, series: Series) -> bool:
         """Whether this is exactly the series that was changed."""
         return series.subject in self.phases and self.is_where(series.cohort)
 
-    def is_where(self, cohort: Cohort) -> bool:
+    def is_where(self, cohort: SeriesCohort) -> bool:
         """Whether this is one of the changed cohorts, or all of them together."""
         every = self.scenario.shape.plan.cohorts
         inside = {member for member in every if set(cohort) <= set(member)}

@@ -16,7 +16,7 @@ from scipy.special import gammaincinv, ndtr, polygamma, stdtrit
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
-from ett_service.core.regressions.finding import Cohort
+from ett_service.core.regressions.finding import SeriesCohort
 from ett_service.detection.observed.sample import Floats, Ints
 
 MISS_SHARE: Final = 0.3  #: of the lengths of a fleet in which each phase has a cache
@@ -45,7 +45,7 @@ class Law(StrEnum):
 class CohortPlan:
     """The cohorts of a fleet."""
 
-    cohorts: tuple[Cohort, ...]
+    cohorts: tuple[SeriesCohort, ...]
     shares: tuple[float, ...]  #: of the jobs that each starts
     cluster_of: tuple[int, ...]  #: indices of ``parameters.CLUSTERS``
 

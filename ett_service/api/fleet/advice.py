@@ -8,11 +8,11 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import (
     Answer,
-    AskedAnswer,
     ComputedAnswer,
     Instant,
     NullIfEmpty,
     Of,
+    QuestionAnswer,
     Seconds,
 )
 from ett_service.api.bodies import FormatParameter, as_files, listed
@@ -29,7 +29,7 @@ from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
 from ett_service.core.dimensions import Dimension
 from ett_service.core.planning.checkpoint_interval import FLAT
-from ett_service.fleet.advice import Counted, GroupAdvice, Verdict, fleet_advice, job_advice
+from ett_service.fleet.advice import CountedFailures, GroupAdvice, Verdict, fleet_advice, job_advice
 from ett_service.fleet.uncertainty import CONFIDENCE
 
 router = APIRouter(
@@ -37,7 +37,7 @@ router = APIRouter(
 )
 
 FailuresCounted = Annotated[
-    Counted,
+    CountedFailures,
     Query(
         description="The failures that lose training: all, or those of origin `infra` and "
         "`preemption`."
@@ -122,7 +122,7 @@ class AdviceGainAnswer(Answer):
 class AdviceAnswer(ComputedAnswer):
     """How often to save a checkpoint, the measurements behind it, and their uncertainty."""
 
-    failures_counted: Counted = Field(validation_alias="counted")
+    failures_counted: CountedFailures = Field(validation_alias="counted")
     n: CountsAnswer = Field(validation_alias="measured")
     training_seconds: Seconds = Field(validation_alias=AliasPath("measured", "training_us"))
     save_seconds: BoundedAnswer = Field(
@@ -173,7 +173,7 @@ class GroupAdviceAnswer(AdviceAnswer):
     )
 
 
-class FleetAdviceAnswer(AskedAnswer):
+class FleetAdviceAnswer(QuestionAnswer):
     """Advice in total, and by group."""
 
     total: AdviceAnswer

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import Field
 
-from ett_service.api.answers import Answer, AskedAnswer, Instant, NullIfEmpty, Seconds
+from ett_service.api.answers import Answer, Instant, NullIfEmpty, QuestionAnswer, Seconds
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
@@ -122,7 +122,7 @@ class GroupCompileAdviceAnswer(CompileAdviceAnswer):
     jobs_read: int
 
 
-class FleetCompileAdviceAnswer(AskedAnswer):
+class FleetCompileAdviceAnswer(QuestionAnswer):
     """Advice in total, and by group."""
 
     jobs: int = Field(description="Jobs that compiled in the window.")

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
 from pydantic import Field, WithJsonSchema
 
-from ett_service.api.answers import Answer, AskedAnswer, ComputedAnswer, Finite, Of, Ratio
+from ett_service.api.answers import Answer, ComputedAnswer, Finite, Of, QuestionAnswer, Ratio
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     Reader,
@@ -84,7 +84,7 @@ class ScaleAnswer(Answer):
     best_ett_ratio: Ratio
 
 
-class ProjectionAnswer(AskedAnswer, ComputedAnswer):
+class ProjectionAnswer(QuestionAnswer, ComputedAnswer):
     """ETT% by scale, from measured and given inputs."""
 
     inputs: InputsAnswer

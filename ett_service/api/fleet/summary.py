@@ -10,10 +10,10 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import (
     Answer,
-    AskedAnswer,
     ByCategory,
     ComputedAnswer,
     Instant,
+    QuestionAnswer,
     Ratio,
     Seconds,
     Words,
@@ -68,7 +68,7 @@ class WantedDistributions:
     ] = True
 
 
-class FleetSummary(AskedAnswer):
+class FleetSummary(QuestionAnswer):
     """A window in total, and by group."""
 
     total: GroupAnswer
@@ -94,7 +94,7 @@ class PointAnswer(GroupAnswer, TimeStep):
     """A group in one step."""
 
 
-class FleetSeries(AskedAnswer):
+class FleetSeries(QuestionAnswer):
     """A window step by step."""
 
     step: Annotated[str, Words(tuple(STEPS))]
@@ -128,7 +128,7 @@ class TopJobAnswer(with_facts(_TopJob, "name", *JOB_DIMENSIONS)):  # type: ignor
     )
 
 
-class TopJobs(AskedAnswer):
+class TopJobs(QuestionAnswer):
     """The jobs with the largest values of `by`, the largest first."""
 
     by: str

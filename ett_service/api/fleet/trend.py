@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import AskedAnswer, Ratio, Seconds, Words
+from ett_service.api.answers import QuestionAnswer, Ratio, Seconds, Words
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     Reader,
@@ -43,7 +43,7 @@ class TrendStepAnswer(TimeStep):
     failures: int
 
 
-class TrendAnswer(AskedAnswer):
+class TrendAnswer(QuestionAnswer):
     """ETT% of a window step by step."""
 
     step: Annotated[str, Words(tuple(STEPS))]

@@ -130,7 +130,7 @@ def list_jobs(
 def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> JobAnswer:
     """Return all results of a job."""
     ledger = ledger_of(conn, project_id, job)
-    return JobAnswer.of(
+    answer: JobAnswer = JobAnswer.of(
         ledger,
         ledger.facts,
         job=job,
@@ -138,6 +138,7 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> Job
         exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
         productivity=productivity(job_parts(conn, project_id, job), state.economy),
     )
+    return answer
 
 
 @router.get(

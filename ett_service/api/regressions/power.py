@@ -21,7 +21,7 @@ from ett_service.api.deps import (
     at_once,
     only_declared_parameters,
 )
-from ett_service.core.regressions.finding import Cohort, Metric, Series, Subject
+from ett_service.core.regressions.finding import Metric, Series, SeriesCohort, Subject
 from ett_service.detection.options import Power
 from ett_service.fleet import scope as scopes
 from ett_service.storage.jobs import listing
@@ -157,7 +157,7 @@ def of_series(conn: Connection, project_id: int, series: Series) -> Power | None
     )
 
 
-def cohorts_of(conn: Connection, project_id: int, subject: Subject) -> list[Cohort]:
+def cohorts_of(conn: Connection, project_id: int, subject: Subject) -> list[SeriesCohort]:
     """Return the cohorts in which the last search looked at a subject."""
     return [
         power.cohort

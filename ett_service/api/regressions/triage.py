@@ -18,7 +18,7 @@ from ett_service.api.regressions.listing import RegressionId, checked_id, regres
 from ett_service.api.regressions.mutes import MuteAnswer, mute_act
 from ett_service.api.regressions.power import cohorts_of
 from ett_service.core.intervals import rfc3339
-from ett_service.core.regressions.finding import Cohort
+from ett_service.core.regressions.finding import SeriesCohort
 from ett_service.detection.confirmation import NotComparable
 from ett_service.ingest.requests import (
     NewAcknowledgement,
@@ -138,7 +138,7 @@ def _triaged(
     return stored
 
 
-def _searched(conn: Connection, stored: Regression, wanted: Mapping[str, str]) -> Cohort:
+def _searched(conn: Connection, stored: Regression, wanted: Mapping[str, str]) -> SeriesCohort:
     """Return the cohort of these values, if the last search covered it.
 
     Raises:

@@ -68,7 +68,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Audited:
     """What was read, and the audit of each job."""
 
     format: str  #: of several their names
@@ -89,7 +89,7 @@ def _options(parser: ArgumentParser) -> None:
     parser.set_defaults(template=cluster.DEFAULT_NAME)
 
 
-def _audit(args: Namespace) -> Answer:
+def _audit(args: Namespace) -> Audited:
     """Read the logs as ``ett import`` does, and fold them here.
 
     Raises:
@@ -118,10 +118,10 @@ def _audit(args: Namespace) -> Answer:
         raise Failure(f"nothing could be read as {name}: {reasons[0]}")
     as_of = now_us()
     audits = {job: audit(list(each.events.values()), as_of) for job, each in jobs.items()}
-    return Answer(name, total, refused, audits, jobs)
+    return Audited(name, total, refused, audits, jobs)
 
 
-def _as_json(answer: Answer) -> dict[str, Any]:
+def _as_json(answer: Audited) -> dict[str, Any]:
     jobs = [_job_as_json(name, of, answer.jobs[name]) for name, of in answer.audits.items()]
     report = asdict(answer.report)
     return {"format": answer.format, **report, "refused": answer.refused, "jobs": jobs}
@@ -173,7 +173,7 @@ def _place(job: Job, without: Without) -> str:
     return f"{path}:{line}"
 
 
-def _write(answer: Answer, _args: Namespace) -> None:
+def _write(answer: Audited, _args: Namespace) -> None:
     for place, (name, of) in enumerate(answer.audits.items()):
         if place:
             write_line()

@@ -125,7 +125,7 @@ def _watch(args: Namespace) -> Exit:
     """Watch until SIGTERM or SIGINT; what was not sent then is sent by whoever watches next."""
     report: Callable[[Poll], None] = _print if args.json else _ignore
     source = WATCHERS[args.scheduler].source(args)
-    watcher = Watcher(source, _Sender(args), say, args.every, report)
+    watcher = Watcher(source, Sender(args), say, args.every, report)
     try:
         if args.once:
             return Exit.DONE if watcher.try_to_poll() else Exit.FAILED
@@ -136,7 +136,7 @@ def _watch(args: Namespace) -> Exit:
     return Exit.DONE
 
 
-class _Sender:
+class Sender:
     """Sends what a watcher found, and says what is wrong with it, each thing once."""
 
     def __init__(self, args: Namespace) -> None:

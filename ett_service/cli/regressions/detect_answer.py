@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Impact,
+    SeriesCohort,
     Side,
     State,
     Subject,
@@ -86,7 +86,7 @@ def _effect(finding: Finding) -> Members:
     }
 
 
-def _series(subject: Subject, cohort: Cohort) -> Members:
+def _series(subject: Subject, cohort: SeriesCohort) -> Members:
     return {
         "metric": subject.metric.value,
         "phase": subject.phase or None,

@@ -49,14 +49,14 @@ _EMPTY = (
 )
 
 
-_TOLD_ENDINGS = ("merged", "gone", "accepted")
+_SHOWN_ENDINGS = ("merged", "gone", "accepted")
 
 
 def _state(finding: Answer) -> str:
     words = [finding["state"]]
     if finding["muted_until"]:
         words.append("(muted)")
-    if finding["ended"] in _TOLD_ENDINGS:
+    if finding["ended"] in _SHOWN_ENDINGS:
         words.append(f"({finding['ended']})")
     return " ".join(words)
 

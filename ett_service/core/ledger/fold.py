@@ -19,7 +19,7 @@ from ett_service.core.ledger.attempt_results import (
     code_version,
 )
 from ett_service.core.ledger.attempt_segments import AttemptSegments, silent_from
-from ett_service.core.ledger.attempts.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptIdentity
 from ett_service.core.ledger.attempts.attempts import Attempts, Clocks, facts
 from ett_service.core.ledger.attempts.lifetimes import (
     DEFAULT_LIMITS,
@@ -99,11 +99,11 @@ class JobFold:
         self._clocks = Clocks()
         self._attempts = Attempts()
         self._facts = Facts()
-        self._attempt_segments: defaultdict[AttemptKey, AttemptSegments] = defaultdict(
+        self._attempt_segments: defaultdict[AttemptIdentity, AttemptSegments] = defaultdict(
             AttemptSegments
         )
-        self._attempt_results: dict[AttemptKey, tuple[object, AttemptLedger, list[Gap]]] = {}
-        self._checkpoints_of: dict[AttemptKey, tuple[Checkpoint, ...]] = {}
+        self._attempt_results: dict[AttemptIdentity, tuple[object, AttemptLedger, list[Gap]]] = {}
+        self._checkpoints_of: dict[AttemptIdentity, tuple[Checkpoint, ...]] = {}
         self._waits: Sequence[Segment] | None = None
         self._recoveries: tuple[Recovery, ...] = ()
         self._owned_waits = OwnedWaits()
@@ -129,7 +129,7 @@ class JobFold:
             self._facts = facts(self._attempts.facts)
         return folds_forward
 
-    def _settled_at(self, key: AttemptKey) -> int:
+    def _settled_at(self, key: AttemptIdentity) -> int:
         """Return the instant before which the attempt's ownership is settled."""
         segments = self._attempt_segments.get(key)
         return -NEVER if segments is None else segments.ownership.anchored_at

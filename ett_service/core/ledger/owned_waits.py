@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ett_service.core.intervals import Interval
-from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptIdentity
 from ett_service.core.ledger.attempts.lifetimes import Lifetimes, queued_spans
 from ett_service.core.ledger.attempts.spans import innermost
 from ett_service.core.ledger.results import Segment
@@ -40,7 +40,7 @@ class OwnedWaits:
     """The waits of a job's runs; those inside an attempt are cut anew only where it changed."""
 
     def __init__(self) -> None:
-        self._inside: dict[AttemptKey, tuple[object, list[OwnedWait]]] = {}
+        self._inside: dict[AttemptIdentity, tuple[object, list[OwnedWait]]] = {}
 
     def cut(self, run: RunSegments, between: Iterable[Wait], last_sign_at: int) -> RunWaits:
         """Return a run's waits; *between* are those between its attempts."""

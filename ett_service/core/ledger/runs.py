@@ -15,7 +15,7 @@ from ett_service.core.ledger.attempt_segments import (
     basis,
     owned_windows,
 )
-from ett_service.core.ledger.attempts.attempt_events import AttemptKey
+from ett_service.core.ledger.attempts.attempt_events import AttemptIdentity
 from ett_service.core.ledger.attempts.lifetimes import (
     Lifetime,
     Lifetimes,
@@ -143,7 +143,7 @@ class RunSegments:
 
 
 def cut_run_segments(
-    lifetimes: Lifetimes, attempt_segments: defaultdict[AttemptKey, AttemptSegments]
+    lifetimes: Lifetimes, attempt_segments: defaultdict[AttemptIdentity, AttemptSegments]
 ) -> RunSegments:
     """Cut every attempt into segments and join them; *attempt_segments* is kept between folds."""
     lives = lifetimes.lives

@@ -15,7 +15,7 @@ from ett_service.core.events import (
 )
 from ett_service.core.intervals import Interval
 from ett_service.core.ledger.attempt_segments import closings_inside
-from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptIdentity, Placed
 from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
 from ett_service.core.ledger.attempts.spans import NEVER, RANK_OF_PHASE, Pairing, end_of, self_times
 from ett_service.core.ledger.results import AttemptLedger, JobLedger
@@ -56,12 +56,12 @@ class _RecordedAttempts(Attempts):
 
     def __init__(self) -> None:
         super().__init__()
-        self.events_given: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        self.events_given: dict[AttemptIdentity, list[Placed]] = defaultdict(list)
 
     def feed(
         self,
-        by_key: Mapping[AttemptKey, list[Placed]],
-        settled_at: Callable[[AttemptKey], int],
+        by_key: Mapping[AttemptIdentity, list[Placed]],
+        settled_at: Callable[[AttemptIdentity], int],
     ) -> bool:
         for key, items in by_key.items():
             self.events_given[key] += items
@@ -70,7 +70,7 @@ class _RecordedAttempts(Attempts):
 
 def by_attempt(
     events: Iterable[Event], offsets: Mapping[str, int]
-) -> Mapping[AttemptKey, Sequence[Placed]]:
+) -> Mapping[AttemptIdentity, Sequence[Placed]]:
     """Return the events of every rank by the attempt that they belong to, by corrected clocks."""
     clocks, attempts = Clocks(), _RecordedAttempts()
     unique = {event.id: event for event in events}.values()

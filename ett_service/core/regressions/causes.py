@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Metric,
     Series,
+    SeriesCohort,
     Subject,
     Verdict,
 )
@@ -52,7 +52,7 @@ PRECEDENCE = (
 _STARTS = frozenset({Metric.CACHE_MISS_RATIO, Metric.PHASE_SECONDS, Metric.STAGE_SECONDS})
 
 
-def comparable(cohort: Cohort, other: Cohort) -> bool:
+def comparable(cohort: SeriesCohort, other: SeriesCohort) -> bool:
     """Tell whether one cohort is part of the other, which names fewer dimensions."""
     return set(cohort) <= set(other) or set(other) <= set(cohort)
 
@@ -158,7 +158,7 @@ class CommonCause(NamedTuple):
     dimension: str
     value: str
     subject: Subject  #: empty where the dimension is known
-    cohort: Cohort
+    cohort: SeriesCohort
 
 
 _NOTHING = Subject(Metric.PHASE_SECONDS)

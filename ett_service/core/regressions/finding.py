@@ -10,7 +10,7 @@ from enum import StrEnum, auto
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
-Cohort: TypeAlias = tuple[tuple[str, str], ...]
+SeriesCohort: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions and their values, in the order of the settings; empty for the whole project."""
 
 Unit: TypeAlias = Literal["seconds", "failures_per_gpu_hour", "ratio"]
@@ -56,7 +56,7 @@ class Series(NamedTuple):
     """A subject in a cohort."""
 
     subject: Subject
-    cohort: Cohort
+    cohort: SeriesCohort
 
     @property
     def fingerprint(self) -> str:

@@ -13,11 +13,11 @@ from ett_service.core.events import Marker
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Metric,
     NearMarker,
     Series,
+    SeriesCohort,
     SideBySide,
     Subject,
     Suspect,
@@ -250,7 +250,7 @@ def markers_near(
     conn: Connection,
     project_id: int,
     onset_us: int,
-    cohort: Cohort,
+    cohort: SeriesCohort,
     suspects: Sequence[Suspect],
 ) -> tuple[NearMarker, ...]:
     """Rank the project's markers within three days of an onset."""
@@ -260,7 +260,7 @@ def markers_near(
 
 
 def ranked_markers(
-    markers: Sequence[Marker], onset_us: int, cohort: Cohort, suspects: Sequence[Suspect]
+    markers: Sequence[Marker], onset_us: int, cohort: SeriesCohort, suspects: Sequence[Suspect]
 ) -> tuple[NearMarker, ...]:
     """Rank markers by how near they are, and by whether their labels fit.
 
@@ -286,7 +286,7 @@ def _nearness(marker: Marker, onset_us: int) -> float:
     return 1 / (1 + (away / _HALF_US) ** 2)
 
 
-def _fit(labels: Mapping[str, str], cohort: Cohort, suspects: Sequence[Suspect]) -> float:
+def _fit(labels: Mapping[str, str], cohort: SeriesCohort, suspects: Sequence[Suspect]) -> float:
     """Weigh labels: of the suspect, of other jobs than the cohort's, or neither."""
     if any(labels.get(name, value) != value for name, value in cohort if value):
         return _OTHER_LABELS

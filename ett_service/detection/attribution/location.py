@@ -10,7 +10,7 @@ import numpy as np
 
 from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Cohort, Finding, Metric, Subject
+from ett_service.core.regressions.finding import Finding, Metric, SeriesCohort, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, Category
 from ett_service.detection.observed.sample import (
     AttemptValues,
@@ -90,7 +90,7 @@ def _lengths(subject: Subject, values: AttemptValues) -> Ints:
     return values.spent_us if subject.metric is Metric.CACHE_MISS_RATIO else values.us
 
 
-def of_cohort(observed: Observed, rows: Affected, cohort: Cohort) -> Affected:
+def of_cohort(observed: Observed, rows: Affected, cohort: SeriesCohort) -> Affected:
     """Return the rows of a cohort, which may name some of the dimensions only."""
     return rows.chosen(within(observed.cohorts, cohort)[observed.attempts.cohort[rows.attempt]])
 
@@ -117,7 +117,9 @@ class Exposed:
     after: Flags
 
 
-def failures(observed: Observed, subject: Subject, windows: Windows, cohort: Cohort) -> Exposed:
+def failures(
+    observed: Observed, subject: Subject, windows: Windows, cohort: SeriesCohort
+) -> Exposed:
     """Count the failures of a cohort's attempts over the hours of each window."""
     in_cohort = within(observed.cohorts, cohort)[observed.attempts.cohort]
     failed = observed.failures.get(subject)
@@ -268,7 +270,10 @@ def located(observed: Observed, finding: Finding, windows: Windows) -> Located:
 
 
 def _shares(
-    observed: Observed, finding: Finding, windows: Windows, split: Decomposition[Cohort, Category]
+    observed: Observed,
+    finding: Finding,
+    windows: Windows,
+    split: Decomposition[SeriesCohort, Category],
 ) -> tuple[dict[str, float], dict[str, float]]:
     subject, cohort = finding.series.subject, finding.series.cohort
     if subject.metric is Metric.ETT_RATIO:
@@ -284,7 +289,7 @@ def _shares(
     return _phases(observed, windows, cohort, subject) if starts else {}, by_cohort
 
 
-def _named(shares: Mapping[Cohort, Fraction]) -> dict[str, float]:
+def _named(shares: Mapping[SeriesCohort, Fraction]) -> dict[str, float]:
     pairs = [
         (",".join(f"{name}={value}" for name, value in cohort), share)
         for cohort, share in shares.items()
@@ -296,7 +301,7 @@ def _named(shares: Mapping[Cohort, Fraction]) -> dict[str, float]:
 
 
 def _phases(
-    observed: Observed, windows: Windows, cohort: Cohort, subject: Subject
+    observed: Observed, windows: Windows, cohort: SeriesCohort, subject: Subject
 ) -> dict[str, float]:
     """Share the change of the time before the loop out among its phases.
 
@@ -336,13 +341,15 @@ def _starts(observed: Observed, windows: Windows) -> tuple[dict[str, Ints], Ints
 
 
 def _decomposed(
-    observed: Observed, windows: Windows, cohort: Cohort
-) -> Decomposition[Cohort, Category]:
+    observed: Observed, windows: Windows, cohort: SeriesCohort
+) -> Decomposition[SeriesCohort, Category]:
     base, current = (_times(observed, span, cohort) for span in (windows.before, windows.after))
     return decompose(base, current)
 
 
-def _times(observed: Observed, span: Span, cohort: Cohort) -> dict[Cohort, dict[Category, int]]:
+def _times(
+    observed: Observed, span: Span, cohort: SeriesCohort
+) -> dict[SeriesCohort, dict[Category, int]]:
     """Sum the time times accelerators of a cohort's days that lie in a span."""
     day_us = observed.to_us - (observed.days - observed.time_day.astype(np.int64)) * DAY_US
     inside = (day_us >= span[0]) & (day_us < span[1])

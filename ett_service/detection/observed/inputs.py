@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from ett_service.core.dimensions import DIMENSIONS
-from ett_service.core.dimensions import Cohort as Kind
+from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import Exclusion
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import OTHER, Category, Phase
 from ett_service.detection.observed.completed import Completed, completed, failures, misses
 from ett_service.detection.observed.sample import (
@@ -144,7 +143,7 @@ class _Columns:
             self._other if row.other or row.labels not in largest else row.labels for row in time
         }
         self._places = _places({*cohorts, *of_time})
-        self.cohorts: list[Cohort] = [
+        self.cohorts: list[SeriesCohort] = [
             tuple(zip(plan.cohort, cohort, strict=True)) for cohort in self._places
         ]
         starts = [jobs[attempt.job].start_of(attempt.number) for attempt in attempts]
@@ -200,13 +199,13 @@ class _Columns:
         )
 
 
-def _of_dimensions(kinds: Iterable[Kind], names: Sequence[str]) -> list[tuple[str, ...]]:
+def _of_dimensions(kinds: Iterable[Cohort], names: Sequence[str]) -> list[tuple[str, ...]]:
     places = [DIMENSIONS.index(name) for name in names]
     return [tuple([kind[place] for place in places]) for kind in kinds]  # type: ignore[misc]
 
 
-def _cohorts_of(kinds: Sequence[Kind], cohorts: Sequence[int]) -> Mapping[Kind, frozenset[int]]:
-    cohorts_of: defaultdict[Kind, set[int]] = defaultdict(set)
+def _cohorts_of(kinds: Sequence[Cohort], cohorts: Sequence[int]) -> Mapping[Cohort, frozenset[int]]:
+    cohorts_of: defaultdict[Cohort, set[int]] = defaultdict(set)
     for kind, cohort in zip(kinds, cohorts, strict=True):
         cohorts_of[kind].add(cohort)
     return {kind: frozenset(places) for kind, places in cohorts_of.items()}
@@ -265,7 +264,7 @@ def maintenance_days(
     project_id: int,
     first_us: int,
     days: int,
-    cohorts_of: Mapping[Kind, frozenset[int]],
+    cohorts_of: Mapping[Cohort, frozenset[int]],
 ) -> Iterator[tuple[int, int]]:
     """Yield day and cohort (-1: all) of every day of maintenance.
 
@@ -288,7 +287,7 @@ def maintenance_days(
             yield from ((day, cohort) for cohort in concerned)
 
 
-def _concerned(labels: Mapping[str, str], cohorts_of: Mapping[Kind, frozenset[int]]) -> set[int]:
+def _concerned(labels: Mapping[str, str], cohorts_of: Mapping[Cohort, frozenset[int]]) -> set[int]:
     if not labels:
         return {_ALL_COHORTS}
     return {

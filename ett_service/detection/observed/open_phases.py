@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import DAY_US, SECOND_US
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import Category
 from ett_service.detection.observed.sample import Observed
 from ett_service.storage.regressions.observations import open_segments
@@ -37,7 +37,7 @@ _HALTS = frozenset({Category.CHECKPOINT_BLOCKING, Category.STALLED})
 class OpenPhase:
     """The attempt of a cohort that is longest in a phase."""
 
-    cohort: Cohort
+    cohort: SeriesCohort
     phase: str
     job: str
     number: int
@@ -57,7 +57,7 @@ def open_phases(
     conn: Connection, project_id: int, observed: Observed, at_us: int
 ) -> list[OpenPhase]:
     """Return the oldest open phase of each kind and cohort at an instant, the oldest first."""
-    oldest: dict[tuple[Cohort, str], OpenPhase] = {}
+    oldest: dict[tuple[SeriesCohort, str], OpenPhase] = {}
     for phase in _open(conn, project_id, observed, at_us):
         key = (phase.cohort, phase.phase)
         if key not in oldest or phase.age_us > oldest[key].age_us:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import Category
 
 ETT = Subject(Metric.ETT_RATIO)
@@ -66,7 +66,7 @@ class Sample:
 
     as_of_us: int
     days: int
-    cohorts: Sequence[Cohort]
+    cohorts: Sequence[SeriesCohort]
     durations: Mapping[Subject, Durations]
     rates: Mapping[Subject, Rates]
     shares: Shares | None = None
@@ -133,7 +133,7 @@ class Observed:
 
     to_us: int
     days: int
-    cohorts: Sequence[Cohort]
+    cohorts: Sequence[SeriesCohort]
     jobs: Sequence[str]
     hardware: Sequence[str]
     attempts: Attempts

@@ -218,7 +218,9 @@ def process_facts(speaker: Speaker, first: str, first_begun: str | None) -> Iter
     It is dated by the *first* instant of its events, and by the first outside ``queued``. The ids
     are of what is said and of whom, so that it is stored once however often it is said.
     """
-    job = {name: speaker.members[name] for name in ("job", "launch") if name in speaker.members}
+    job: Members = {
+        name: speaker.members[name] for name in ("job", "launch") if name in speaker.members
+    }
     facts = job_facts(speaker.resource)
     yield {"type": "job", "id": f"otel:{digest(job, facts)}", "at": first, **job, **facts}
     names = ("job", "launch", "attempt", "cycle")

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ett_service.api.problems import Problem, ProblemKind
-from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
@@ -190,14 +190,14 @@ def _cut(row: Row, until_s: float) -> Row:
 
 def lanes(spans: Iterable[Answer], origin: float) -> list[Row]:
     """Return a row for each phase and stage, a phase before its stages."""
-    by_lane: dict[tuple[str, str], list[Stretch]] = {}
+    by_lane: dict[tuple[str, str], list[CategorySpan]] = {}
     first: dict[str, float] = {}
     for span in spans:
         phase, stage = span["phase"], span["stage"] or ""
         category = _CATEGORIES.get(phase) or Category(phase)
         start_s, end_s = unix(span["start"]) - origin, unix(span["end"]) - origin
         first.setdefault(phase, start_s)
-        by_lane.setdefault((phase, stage), []).append(Stretch(start_s, end_s, category))
+        by_lane.setdefault((phase, stage), []).append(CategorySpan(start_s, end_s, category))
     ordered = sorted(by_lane, key=lambda lane: (first[lane[0]], lane[0], _first(by_lane, lane)))
     return [
         Row(f"- {stage}" if stage else phase, by_lane[phase, stage]) for phase, stage in ordered
@@ -205,7 +205,7 @@ def lanes(spans: Iterable[Answer], origin: float) -> list[Row]:
 
 
 def _first(
-    by_lane: dict[tuple[str, str], list[Stretch]], lane: tuple[str, str]
+    by_lane: dict[tuple[str, str], list[CategorySpan]], lane: tuple[str, str]
 ) -> tuple[bool, float]:
     return bool(lane[1]), by_lane[lane][0].start_s
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from ett_service.charts.gantt import Row, Stretch, gantt
+from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import FAILURES, Category
@@ -120,17 +120,17 @@ def _rows(
 
 def _stretches(
     segments: Iterable[Answer], attempts: Sequence[Answer], origin: float
-) -> dict[int, list[Stretch]]:
+) -> dict[int, list[CategorySpan]]:
     """Sort segments by attempt; the wait between two belongs to the later one's row."""
     begins = [attempt["started_at"] for attempt in attempts]
-    of_attempt: dict[int, list[Stretch]] = defaultdict(list)
+    of_attempt: dict[int, list[CategorySpan]] = defaultdict(list)
     for segment in segments:
         number = segment["number"]
         if number is None:
             number = min(bisect_right(begins, segment["start"]), len(begins) - 1)
         start_s = unix(segment["start"]) - origin
         end_s = start_s + segment["microseconds"] / _US
-        of_attempt[number].append(Stretch(start_s, end_s, Category(segment["category"])))
+        of_attempt[number].append(CategorySpan(start_s, end_s, Category(segment["category"])))
     return of_attempt
 
 

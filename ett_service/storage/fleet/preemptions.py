@@ -30,7 +30,7 @@ from ett_service.storage.engine.statements import ExactSums, Summed
 from ett_service.storage.fleet.rollups import (
     STATEMENTS,
     CohortFilter,
-    Place,
+    RollupPlace,
     Span,
     of_projects,
     start_of,
@@ -78,7 +78,7 @@ def losses(
     window: Span,
     group_by: Sequence[str] = (),
     step: int | None = None,
-) -> dict[tuple[Place, PreemptionOrder], Loss]:
+) -> dict[tuple[RollupPlace, PreemptionOrder], Loss]:
     """Add up what was lost to preemptions that ended an attempt in the window.
 
     The loss is the attempt's unsaved time and the recovery that followed it, times its

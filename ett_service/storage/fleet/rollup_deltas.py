@@ -130,10 +130,10 @@ Sums: TypeAlias = Sequence[int]
 Tallies: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 """Counts and microseconds by name and place."""
 
-Key: TypeAlias = tuple[Any, ...]
+DeltaKey: TypeAlias = tuple[Any, ...]
 """The primary key behind the project; it begins with the start of an hour or a day."""
 
-Amounts: TypeAlias = dict[Key, Sums]
+Amounts: TypeAlias = dict[DeltaKey, Sums]
 
 _NOTHING = (0,) * len(MEASURES)
 MEASURES_OF: Mapping[Table, tuple[str, ...]] = {
@@ -189,7 +189,7 @@ class RollupDeltas:
 
     def cells(self) -> Iterator[tuple[CohortHour, Sums, Tallies]]:
         """Yield what was gathered by hour and cohort, without what is 0, in order."""
-        tallies: defaultdict[Key, defaultdict[str, dict[int, tuple[int, int]]]]
+        tallies: defaultdict[DeltaKey, defaultdict[str, dict[int, tuple[int, int]]]]
         tallies = defaultdict(lambda: defaultdict(dict))
         for (hour_at, cohort_id, name, place), (count, us) in _not_0(self._tallies).items():
             tallies[hour_at, cohort_id][name][place] = (count, us)
@@ -238,7 +238,7 @@ def _not_0(gathered: Amounts) -> Amounts:
 
 
 def _write(
-    conn: Connection, table: Table, project_id: int, changes: Sequence[tuple[Key, Sums]]
+    conn: Connection, table: Table, project_id: int, changes: Sequence[tuple[DeltaKey, Sums]]
 ) -> None:
     measures = MEASURES_OF[table]
     places: Sequence[int] = range(len(measures))

@@ -37,7 +37,7 @@ JOBS = "jobs"
 """Beside the measures, in every total: how many jobs lived in the bucket, each counted once."""
 
 Group: TypeAlias = tuple[str, ...]
-Place: TypeAlias = tuple[int | None, Group]
+RollupPlace: TypeAlias = tuple[int | None, Group]
 Span: TypeAlias = tuple[int, int]
 
 
@@ -114,7 +114,7 @@ class _Query:
         group_by, cuts = tuple(self.group_by), tuple(self.cuts)
         return _Shape(wanted.project_ids, where, wanted.exclusions, group_by, self.step, cuts)
 
-    def place(self, row: Row[*tuple[Any, ...]]) -> Place:
+    def place(self, row: Row[*tuple[Any, ...]]) -> RollupPlace:
         """Return what the row is of."""
         labels = tuple(row[: self.width])
         return (None, labels) if self.step is None else (labels[-1], labels[:-1])
@@ -130,7 +130,7 @@ def totals(
     measures: Collection[str] = MEASURES,
     tallies: bool = True,
     cuts: Sequence[int] = (),
-) -> dict[Place, Totals]:
+) -> dict[RollupPlace, Totals]:
     """Sum the rollups from ``window[0]`` to before ``window[1]``, both on full hours.
 
     The keys are ``(start of the bucket or None without a step, labels of the group)``. *step* is
@@ -140,7 +140,7 @@ def totals(
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
     """
     query = _Query(cohort_filter, window, group_by, step, measures, cuts)
-    places: defaultdict[Place, _Builder] = defaultdict(_Builder)
+    places: defaultdict[RollupPlace, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
         _add_sums(conn, piece, query, places)
         if tallies:
@@ -154,10 +154,10 @@ def distributions(
     window: Span,
     group_by: Sequence[str] = (),
     step: int | None = None,
-) -> dict[Place, Totals]:
+) -> dict[RollupPlace, Totals]:
     """Read the tallies of a window alone; for the arguments see :func:`totals`."""
     query = _Query(cohort_filter, window, group_by, step)
-    places: defaultdict[Place, _Builder] = defaultdict(_Builder)
+    places: defaultdict[RollupPlace, _Builder] = defaultdict(_Builder)
     for piece in _pieces(window, step):
         _add_tallies(conn, piece, query, places)
     return {place: builder.totals() for place, builder in places.items()}
@@ -182,7 +182,7 @@ def places(
 
 
 def _add_sums(
-    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
+    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[RollupPlace, _Builder]
 ) -> None:
     made = partial(_sums, piece.sums, piece.jobs, query.shape, tuple(query.measures))
     rows, sums = summed_rows(conn, made, _instants(piece, query))
@@ -191,7 +191,7 @@ def _add_sums(
 
 
 def _add_tallies(
-    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[Place, _Builder]
+    conn: Connection, piece: _Piece, query: _Query, places: defaultdict[RollupPlace, _Builder]
 ) -> None:
     made = partial(_tallies, piece.tallies, query.shape)
     rows, length = summed_rows(conn, made, _instants(piece, query))

@@ -126,7 +126,7 @@ AT_ONCE = 200
 Labels: TypeAlias = tuple[str, str]
 """Cluster and cohort; the cohort is empty for families without that label."""
 
-Marks: TypeAlias = Mapping[str, int]
+HighWaterMarks: TypeAlias = Mapping[str, int]
 """Counters by key of ``core.fleet.counters``; those that were never above 0 may be absent."""
 
 GaugeSamples: TypeAlias = Sequence[tuple[Sequence[str], float]]
@@ -147,7 +147,7 @@ class PublishedMetrics:
 
     revision: int
     at_us: int  #: 0 before the first publication
-    marks: Mapping[Labels, Marks]
+    marks: Mapping[Labels, HighWaterMarks]
     exemplars: Mapping[Labels, Mapping[str, Exemplar]]
     gauges: Mapping[str, GaugeSamples]  #: by the name of the family
     excess_us: int  #: wall time by which the marks exceed the present sums
@@ -212,7 +212,7 @@ def read(conn: Connection, *, with_exemplars: bool = True) -> PublishedMetrics:
     shown = counter_labels.read(conn)
     turn = conn.execute(_REVISION).first()
     body = conn.execute(_BODY, {"of_name": GAUGES}).scalar()
-    marks: dict[Labels, Marks] = {}
+    marks: dict[Labels, HighWaterMarks] = {}
     excess_us = 0
     for cluster, cohort, sums, excess in conn.execute(_MARKS):
         excess_us += excess

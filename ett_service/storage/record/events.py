@@ -111,7 +111,7 @@ def decode_body(kind: str, name: str, at_us: int, body: str) -> Event:
     return _DECODERS[kind](whole_body(name, at_us, body))
 
 
-Content = tuple[str, int, str]
+EventContent = tuple[str, int, str]
 """What an event says beside its id: its type, its instant and its body."""
 
 _STORED = (event.c.type, event.c.id, event.c.at_us, event.c.body)
@@ -128,14 +128,14 @@ _OFFSETS = select(producer.c.job, producer.c.producer, producer.c.offset_us).whe
 
 def stored_contents(
     conn: Connection, project_id: int, keys: Collection[Pair], *, but_of_batch: int
-) -> dict[Pair, Content]:
+) -> dict[Pair, EventContent]:
     """Return by job and id what those events say that other batches brought."""
     parameters = {"project_id": project_id, "batch": but_of_batch}
     rows = among_pairs(conn, _CONTENTS, (event.c.job, event.c.id), keys, parameters)
     return {(job, name): _content(kind, name, at, body) for job, kind, name, at, body in rows}
 
 
-def _content(kind: str, name: str, at_us: int, body: str) -> Content:
+def _content(kind: str, name: str, at_us: int, body: str) -> EventContent:
     if body.startswith(_WHOLE):
         body = encode_body(decode_body(kind, name, at_us, body))
     return kind, at_us, body

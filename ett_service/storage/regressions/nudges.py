@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
-from ett_service.core.regressions.finding import Cohort, Resolution, Series, State
+from ett_service.core.regressions.finding import Resolution, Series, SeriesCohort, State
 from ett_service.core.regressions.state import FindingState, resolved
 from ett_service.storage.regressions import findings
 from ett_service.storage.regressions.findings import Regression
@@ -53,7 +53,7 @@ def move_onset(
 
 
 def move_cohort(
-    conn: Connection, project_id: int, regression_id: str, cohort: Cohort, act: Act
+    conn: Connection, project_id: int, regression_id: str, cohort: SeriesCohort, act: Act
 ) -> Regression | None:
     """Go on with what fires in another cohort; return that finding, into which this one is merged.
 
@@ -82,7 +82,7 @@ def _firing(conn: Connection, project_id: int, regression_id: str) -> Regression
     return stored
 
 
-def _moved(standing: FindingState, cohort: Cohort) -> FindingState:
+def _moved(standing: FindingState, cohort: SeriesCohort) -> FindingState:
     series = Series(standing.finding.series.subject, cohort)
     fired = None if standing.fired is None else replace(standing.fired, series=series)
     return replace(standing, finding=replace(standing.finding, series=series), fired=fired)

@@ -1,5 +1,7 @@
 """Effective training by its speed, and waits for data, in answers about jobs, on both engines."""
 
+from typing import Any
+
 from tests.builders.jobs import at, steps_taking, wire_event
 from tests.builders.servers.application import Service
 
@@ -122,7 +124,7 @@ def test_the_fleet_weighs_waits_for_data_by_accelerators(service: Service) -> No
         if waited is not None:
             events.append(wire_event("heartbeat", 13, attributes={"data_wait_seconds": waited}))
         service.ingest([event | {"job": name} for event in events])
-    window = {"from": at(-60), "to": at(300)}
+    window: dict[str, Any] = {"from": at(-60), "to": at(300)}
     total = service.get("/v1/fleet/summary", **window)["total"]
     [point] = service.get("/v1/fleet/series", **window, step="1d")["points"]
 

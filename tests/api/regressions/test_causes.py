@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Attribution, Cohort, Metric, Subject, Verdict
+from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.regressions.stored import ATTRIBUTION, COHORT, finding, searched
 from tests.builders.servers.application import Service
 
-OTHER: Cohort = (("cluster", "b"), ("model", "llm-70b"))
+OTHER: SeriesCohort = (("cluster", "b"), ("model", "llm-70b"))
 STAGE = Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor")
 LOADING = Subject(Metric.PHASE_SECONDS, "launcher_init")
 ALONE = Attribution({}, {})

@@ -9,14 +9,14 @@ import pytest
 from pyarrow import parquet
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.builders.servers.application import Service
 
-RARE: Cohort = (("cluster", "b"), ("model", "rare"))
+RARE: SeriesCohort = (("cluster", "b"), ("model", "rare"))
 TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)
 BETTER = finding(TIME_TO_START, RARE, verdict=Verdict.IMPROVEMENT, gpu_hours=None)
 LATER = finding(cohort=RARE, onset_us=ONSET + DAY_US, gpu_hours=7.5)

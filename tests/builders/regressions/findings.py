@@ -4,11 +4,11 @@ from typing import Any
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
-    Cohort,
     Finding,
     Impact,
     Metric,
     Series,
+    SeriesCohort,
     Side,
     Subject,
     Verdict,
@@ -27,7 +27,7 @@ def finding(
     verdict: Verdict = Verdict.REGRESSION,
     *,
     subject: Subject = INIT,
-    cohort: Cohort = (),
+    cohort: SeriesCohort = (),
     hours: float | None = 10.0,
     **members: Any,
 ) -> Finding:

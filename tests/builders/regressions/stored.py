@@ -7,7 +7,6 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Gate,
     Impact,
@@ -15,6 +14,7 @@ from ett_service.core.regressions.finding import (
     NearMarker,
     RunFinding,
     Series,
+    SeriesCohort,
     Severity,
     Side,
     Subject,
@@ -30,13 +30,13 @@ from ett_service.storage.regressions.findings import new_id, to_json
 from tests.builders.clock import NOON
 
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
-COHORT: Cohort = (("cluster", "a"), ("model", "llm-70b"))
+COHORT: SeriesCohort = (("cluster", "a"), ("model", "llm-70b"))
 ONSET = NOON - 8 * DAY_US
 
 
 def finding(
     subject: Subject = COMPILE,
-    cohort: Cohort = COHORT,
+    cohort: SeriesCohort = COHORT,
     *,
     verdict: Verdict = Verdict.REGRESSION,
     onset_us: int = ONSET,

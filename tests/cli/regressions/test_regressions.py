@@ -15,7 +15,7 @@ from ett_service.charts import units
 from ett_service.cli.main import main
 from ett_service.cli.regressions.explain import _differ
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Cohort, Metric, Subject, Verdict
+from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
@@ -25,7 +25,7 @@ from tests.builders.servers.ett import Server, serving
 
 pytestmark = pytest.mark.xdist_group("regressions")
 
-OF_B: Cohort = (("cluster", "b"),)
+OF_B: SeriesCohort = (("cluster", "b"),)
 FAILURES = finding(Subject(Metric.FAILURES_PER_GPU_HOUR), OF_B, gpu_hours=None)
 BETTER = finding(Subject(Metric.ETT_RATIO), (), verdict=Verdict.IMPROVEMENT)
 

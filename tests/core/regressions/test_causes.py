@@ -15,18 +15,18 @@ from ett_service.core.regressions.causes import (
 )
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Metric,
     NearMarker,
     Series,
+    SeriesCohort,
     Subject,
     Suspect,
     Verdict,
 )
 from tests.builders.regressions.stored import ATTRIBUTION, COHORT, COMPILE, ONSET, finding
 
-OTHER: Cohort = (("cluster", "b"), ("model", "llm-70b"))
-CLUSTER: Cohort = (("cluster", "a"),)
+OTHER: SeriesCohort = (("cluster", "b"), ("model", "llm-70b"))
+CLUSTER: SeriesCohort = (("cluster", "a"),)
 INDUCTOR = Subject(Metric.STAGE_SECONDS, "pt2_compile", "inductor")
 WAIT = Subject(Metric.STAGE_SECONDS, "pt2_compile", "async_compile_wait")
 RESTORE = Subject(Metric.STAGE_SECONDS, "launcher_init", "checkpoint_restore")

@@ -20,10 +20,10 @@ from ett_service.core.events import (
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
-    Cohort,
     Finding,
     Metric,
     Series,
+    SeriesCohort,
     Side,
     Subject,
     Suspect,
@@ -44,7 +44,7 @@ from tests.builders.record import event
 DAYS, ONSET, A_DAY = 14, 7, 4
 START = NOON - NOON % DAY_US
 COMPILE = Subject(Metric.PHASE_SECONDS, "pt2_compile")
-LLM: Cohort = (("model", "llm"),)
+LLM: SeriesCohort = (("model", "llm"),)
 
 
 def job(day: int, place: int, model: str, **facts: Any) -> tuple[str, list[Event]]:
@@ -92,7 +92,7 @@ def fleet(store: Store, project_id: int) -> None:
                 refreshed(store, key, LATER)
 
 
-def finding(subject: Subject, cohort: Cohort) -> Finding:
+def finding(subject: Subject, cohort: SeriesCohort) -> Finding:
     onset, end = START + ONSET * DAY_US, START + DAYS * DAY_US
     return Finding(
         series=Series(subject, cohort),
@@ -120,7 +120,7 @@ def _add(conn: Connection, project_id: int, added: Marker) -> None:
 
 
 def attributed(
-    store: Store, project_id: int, series: Sequence[tuple[Subject, Cohort]]
+    store: Store, project_id: int, series: Sequence[tuple[Subject, SeriesCohort]]
 ) -> list[Attribution]:
     with store.reading() as conn:
         observed = observe(conn, project_id, START + DAYS * DAY_US, DAYS, Plan())

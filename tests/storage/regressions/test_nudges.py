@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Cohort, Metric, Resolution, State, Subject
+from ett_service.core.regressions.finding import Metric, Resolution, SeriesCohort, State, Subject
 from ett_service.detection.run import memory_of
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import findings, notices, nudges, regressions
@@ -17,7 +17,7 @@ from tests.builders.clock import NOON
 from tests.builders.regressions.stored import COHORT, ONSET, finding, fires, searched
 
 ACT = Act("ana", "the release was later", NOON)
-WIDE: Cohort = (("cluster", "a"),)
+WIDE: SeriesCohort = (("cluster", "a"),)
 
 
 def got(store: Store, project_id: int, regression_id: str) -> Regression:
@@ -34,7 +34,9 @@ def moved_onset(store: Store, project_id: int, regression_id: str, onset_us: int
     return stored
 
 
-def moved_cohort(store: Store, project_id: int, regression_id: str, cohort: Cohort) -> Regression:
+def moved_cohort(
+    store: Store, project_id: int, regression_id: str, cohort: SeriesCohort
+) -> Regression:
     move = partial(nudges.move_cohort, project_id=project_id, cohort=cohort, act=ACT)
     stored = store.write(partial(move, regression_id=regression_id))
     assert stored is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Attribution, Cohort, Metric, Subject
+from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, Subject
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions
 from ett_service.storage.regressions.regressions import Act
@@ -17,7 +17,7 @@ from tests.builders.clock import NOON
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.storage.viewed import instant, read
 
-OTHER: Cohort = (("cluster", "a"), ("model", "rare"))
+OTHER: SeriesCohort = (("cluster", "a"), ("model", "rare"))
 PAGE = Path(__file__).parents[3] / "docs" / "views.md"
 
 

@@ -32,7 +32,7 @@ from ett_service.core.ledger.attempts.spans import (
 from ett_service.core.ledger.results import Work
 from ett_service.core.words import HookState, Phase
 
-AttemptKey = tuple[str, int, int]
+AttemptIdentity = tuple[str, int, int]
 """``(launch, attempt, cycle)``"""
 
 Placed = tuple[int, bool, str, int, Event]
@@ -165,7 +165,7 @@ class AttemptEvents:
     taken in before.
     """
 
-    def __init__(self, key: AttemptKey) -> None:
+    def __init__(self, key: AttemptIdentity) -> None:
         self.key = key
         self.lead: int | None = None
         self.first: int | None = None  #: earliest instant outside ``queued``; None: only queued

@@ -14,7 +14,7 @@ from ett_service.core.events import (
     PhaseEnded,
     SpanOver,
 )
-from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptKey, Placed
+from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptIdentity, Placed
 from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Lives, Restarts
 from ett_service.core.ledger.attempts.spans import NEVER, names_queued
 
@@ -94,7 +94,7 @@ class Attempts:
     """
 
     def __init__(self) -> None:
-        self.events_of: dict[AttemptKey, AttemptEvents] = {}
+        self.events_of: dict[AttemptIdentity, AttemptEvents] = {}
         self.facts: list[tuple[int, JobFacts]] = []
         self.job_ends: list[tuple[int, JobEnded]] = []
         self.last_event_at = -NEVER  #: latest of an attempt's event or ``job_ended``
@@ -110,7 +110,7 @@ class Attempts:
         self,
         events: Iterable[Event],
         clocks: Clocks,
-        settled_at: Callable[[AttemptKey], int] = lambda _: -NEVER,
+        settled_at: Callable[[AttemptIdentity], int] = lambda _: -NEVER,
     ) -> bool:
         """Give each attempt its *events*; False if they cannot follow those given before.
 
@@ -172,9 +172,9 @@ class Attempts:
             key=_launch_order,
         )
 
-    def _give_out(self, placed: list[Placed], settled_at: Callable[[AttemptKey], int]) -> bool:
+    def _give_out(self, placed: list[Placed], settled_at: Callable[[AttemptIdentity], int]) -> bool:
         launches = self.launches()
-        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        by_key: dict[AttemptIdentity, list[Placed]] = defaultdict(list)
         without_cycle: list[tuple[str, Placed]] = []
         for item in placed:
             _, _, _, first, event = item
@@ -196,7 +196,7 @@ class Attempts:
             return False
         return self.feed(self._end_cycles(without_cycle), settled_at)
 
-    def _lives_hold(self, by_sent: Mapping[AttemptKey, list[Placed]]) -> bool:
+    def _lives_hold(self, by_sent: Mapping[AttemptIdentity, list[Placed]]) -> bool:
         """Take in the lives that begin; False if earlier events would go to another cycle."""
         hold = True
         for key, items in by_sent.items():
@@ -212,11 +212,13 @@ class Attempts:
             self._recounted[group] = lives
         return follow or not any(key[:2] == group for key in self.events_of)
 
-    def _by_lives(self, by_sent: dict[AttemptKey, list[Placed]]) -> dict[AttemptKey, list[Placed]]:
+    def _by_lives(
+        self, by_sent: dict[AttemptIdentity, list[Placed]]
+    ) -> dict[AttemptIdentity, list[Placed]]:
         """Give the events of launches whose cycles lives decide the cycles that these have."""
         if not self._recounted:
             return by_sent
-        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        by_key: dict[AttemptIdentity, list[Placed]] = defaultdict(list)
         for key, items in by_sent.items():
             lives = self._recounted.get(key[:2])
             if lives is None:
@@ -236,7 +238,7 @@ class Attempts:
             frozenset((*group, n) for group, lives in recounted for n in lives.disagreeing),
         )
 
-    def _cycles_hold(self, by_key: dict[AttemptKey, list[Placed]]) -> bool:
+    def _cycles_hold(self, by_key: dict[AttemptIdentity, list[Placed]]) -> bool:
         """Whether no end that named no cycle would now go to another one."""
         for (launch, number, cycle), items in by_key.items():
             ended_at = self._open_ended.get((launch, number))
@@ -250,8 +252,8 @@ class Attempts:
 
     def feed(
         self,
-        by_key: Mapping[AttemptKey, list[Placed]],
-        settled_at: Callable[[AttemptKey], int],
+        by_key: Mapping[AttemptIdentity, list[Placed]],
+        settled_at: Callable[[AttemptIdentity], int],
     ) -> bool:
         """Hand each attempt its events; False if they cannot follow what it had before."""
         for key, items in by_key.items():
@@ -262,9 +264,9 @@ class Attempts:
                 return False
         return True
 
-    def _end_cycles(self, ends: list[tuple[str, Placed]]) -> Mapping[AttemptKey, list[Placed]]:
+    def _end_cycles(self, ends: list[tuple[str, Placed]]) -> Mapping[AttemptIdentity, list[Placed]]:
         """Give each end that names no cycle to the highest that had begun, else the lowest."""
-        by_key: dict[AttemptKey, list[Placed]] = defaultdict(list)
+        by_key: dict[AttemptIdentity, list[Placed]] = defaultdict(list)
         for launch, item in ends:
             at, _, _, _, event = item
             cycles = {
