@@ -1,15 +1,13 @@
 """Frames of what a server works out from ledgers: causes of a change, gains, advice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
 from ett_service.frames.columns import COUNT, FLAG, INSTANT, RATIO, SECONDS, TEXT, Columns, typed
-from ett_service.frames.source import ServerAnswers, When, window
-
-Answer = Mapping[str, Any]
+from ett_service.frames.source import Answer, ServerAnswers, When, window
 
 HOURS = "float64"
 MONEY = "float64"

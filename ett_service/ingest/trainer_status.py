@@ -27,7 +27,7 @@ _TOKENS = "num_input_tokens_seen"
 _DONE = 100
 _DIGITS = 15
 
-Members = dict[str, Any]
+EventMembers = dict[str, Any]
 
 
 class TrainerMetric(Struct):
@@ -90,7 +90,7 @@ def accept(
     )
 
 
-def _events(trainer: Trainer, status: TrainerStatus, *, is_begun: bool) -> Iterator[Members]:
+def _events(trainer: Trainer, status: TrainerStatus, *, is_begun: bool) -> Iterator[EventMembers]:
     step = _figure(status, _STEP)
     is_over = status.progress_percentage == _DONE
     if not is_begun or (step is None and not is_over):
@@ -105,7 +105,7 @@ def _events(trainer: Trainer, status: TrainerStatus, *, is_begun: bool) -> Itera
             yield _event(trainer, status, kind, outcome=Outcome.COMPLETED.value)
 
 
-def _event(trainer: Trainer, status: TrainerStatus, kind: str, **members: Any) -> Members:
+def _event(trainer: Trainer, status: TrainerStatus, kind: str, **members: Any) -> EventMembers:
     """Return an event of the rank that reports: the first one."""
     identity = {"launch": trainer.launch, "attempt": trainer.attempt, "rank": 0}
     stated = {name: value for name, value in members.items() if value is not None}

@@ -9,11 +9,10 @@ from typing import ParamSpec, TypeVar
 
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
-from ett_service.client.guard import failed
+from ett_service.client.guard import Else, failed
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Else = TypeVar("Else")
 
 OK, WAITING, MISSING, ERROR = "ok", "waiting", "missing", "error"
 

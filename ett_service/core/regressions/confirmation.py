@@ -24,7 +24,7 @@ MOST_STARTS = 1_000
 _PRIOR_PAIRS = 10
 _PRIOR_SHARE = 0.5
 
-State: TypeAlias = tuple[str, ...]
+Stratum: TypeAlias = tuple[str, ...]
 """What starts must share to be compared: the kind of start, and that of the cache."""
 
 
@@ -32,7 +32,7 @@ class Start(NamedTuple):
     """A start that was launched to settle a finding."""
 
     job: str
-    state: State
+    state: Stratum
     log: float  #: of its duration
 
 

@@ -73,7 +73,7 @@ _OF_PHASES = frozenset({Metric.PHASE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS
 _OF_FAILURES = frozenset({Category.RESTART_WAIT.value, Category.REPEATED_TRAINING.value})
 _PHASE_OF = {Category.RECOMPILE.value: Phase.PT2_COMPILE.value}
 
-Columns: TypeAlias = dict[str, list[Cell]]
+AttemptColumns: TypeAlias = dict[str, list[Cell]]
 
 
 def attribute(
@@ -208,13 +208,13 @@ def _of_rates(
 
 def _facts(
     conn: Connection, project_id: int, observed: Observed, attempt: Ints
-) -> tuple[list[AttemptKey], Columns, Ints]:
+) -> tuple[list[AttemptKey], AttemptColumns, Ints]:
     """Return the key of each row, its facts by dimension, and when its attempt started."""
     units, numbers = observed.attempts.unit, observed.attempts.number
     keys = [(observed.jobs[units[place]], int(numbers[place])) for place in attempt.tolist()]
     facts_by_key = attempt_facts(conn, project_id, keys)
     facts = [facts_by_key.get(key) for key in keys]
-    columns: Columns = {name: [_value(each, name) for each in facts] for name in DIMENSIONS}
+    columns: AttemptColumns = {name: [_value(each, name) for each in facts] for name in DIMENSIONS}
     for name in _labels(facts):
         column: list[Cell] = ["" if each is None else each.labels.get(name, "") for each in facts]
         columns[f"label {name}" if name in DIMENSIONS else name] = column

@@ -22,7 +22,7 @@ from ett_service.detection.models.series_model import (
 from ett_service.detection.observed.sample import Durations, Flags, Floats
 from ett_service.detection.ranks import MAD_TO_SIGMA
 
-Places = NDArray[np.intp]
+RowNumbers = NDArray[np.intp]
 
 _PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
 _PRIOR_OF_DAY = 30.0  #: rows at which the median of a day counts half
@@ -150,7 +150,7 @@ class _Placed(NamedTuple):
     form: Form
 
 
-def _finite(own: Floats, spread: Floats, cohort: Places, rows: Flags) -> Floats:
+def _finite(own: Floats, spread: Floats, cohort: RowNumbers, rows: Flags) -> Floats:
     """Return residuals of *rows* over their spread, as far as both are known."""
     standard = own[rows] / spread[cohort[rows]]
     return standard[np.isfinite(standard)]
@@ -181,7 +181,7 @@ def logarithms(us: NDArray[np.int64]) -> Floats:
     return np.log(np.where(us > 0, us, zero))
 
 
-def _day_median(log: Floats, day: Places) -> Floats:
+def _day_median(log: Floats, day: RowNumbers) -> Floats:
     """Return the median of each row's day, over all cohorts, shrunk to 0 by how few rows it has.
 
     What is usual for a day is no tail of it.
@@ -195,7 +195,7 @@ def _day_median(log: Floats, day: Places) -> Floats:
     return np.asarray(median[day])
 
 
-def _jobs(rows: Durations, baseline: Flags) -> tuple[Places, Floats]:
+def _jobs(rows: Durations, baseline: Flags) -> tuple[RowNumbers, Floats]:
     """Return each row's job, in or after the baseline, and how many rows each of these has."""
     _, unit = np.unique(rows.unit.astype(np.int64) * 2 + baseline, return_inverse=True)
     return unit, np.bincount(unit).astype(np.float64)
@@ -220,7 +220,7 @@ def _expected(
 
 
 def _shrunk_median(
-    log: Floats, group: Places, size: int, baseline: Flags, jobs: Floats
+    log: Floats, group: RowNumbers, size: int, baseline: Flags, jobs: Floats
 ) -> tuple[Floats, Floats]:
     """Return the median of each row's group, shrunk to 0 by how few jobs it has, and how far."""
     used = baseline & ~np.isnan(log)
@@ -230,7 +230,7 @@ def _shrunk_median(
     return (median * shrinkage)[group], shrinkage
 
 
-def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
+def _inflation(cohort: RowNumbers, jobs: Floats, fitted: Floats) -> Floats:
     """Return by how much future values spread more than fitted ones, by cohort.
 
     It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
@@ -239,7 +239,7 @@ def _inflation(cohort: Places, jobs: Floats, fitted: Floats) -> Floats:
     return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
 
 
-def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
+def _spreads(log: Floats, cohort: RowNumbers, cohorts: int) -> Floats:
     """Return robust standard deviations by cohort, shrunk to that of all rows."""
     if not len(log):
         return np.full(cohorts, np.nan)
@@ -251,7 +251,7 @@ def _spreads(log: Floats, cohort: Places, cohorts: int) -> Floats:
     return np.where(count > 0, np.maximum(np.sqrt(square), _LEAST_SPREAD), np.nan)
 
 
-def _cut_spread(cut: Floats, cohort: Places, spread: Floats, baseline: Flags) -> Floats:
+def _cut_spread(cut: Floats, cohort: RowNumbers, spread: Floats, baseline: Flags) -> Floats:
     """Return the standard deviation of cut residuals; their shape is that of all cohorts."""
     if not baseline.any():
         return spread
@@ -259,7 +259,9 @@ def _cut_spread(cut: Floats, cohort: Places, spread: Floats, baseline: Flags) ->
     return np.asarray(spread * max(float(np.sqrt(np.mean(relative**2))), 0.5))
 
 
-def _weights(inflated: Floats, baseline: Flags, unit: Places, size: Floats, cut: Floats) -> Floats:
+def _weights(
+    inflated: Floats, baseline: Flags, unit: RowNumbers, size: Floats, cut: Floats
+) -> Floats:
     """Return the weight of a row beside ``k - 1`` of the same job and window.
 
     It is the inverse of the design effect ``1 + (k - 1) rho`` (Kish 1965) with the correlation

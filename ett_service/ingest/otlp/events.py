@@ -28,7 +28,7 @@ from ett_service.ingest.otlp.mapping import (
     as_word,
     meaning_of,
 )
-from ett_service.ingest.otlp.spans import Attributes, ResourceSpans, Span
+from ett_service.ingest.otlp.spans import ResourceSpans, Span, SpanAttributes
 from ett_service.ingest.wire import MAX_INTEGER
 
 BEGIN, END = "-begin", "-end"
@@ -44,7 +44,7 @@ class Speaker:
     """Who says some of the events: a process, as one attempt."""
 
     members: Members  #: of the events that it says
-    resource: Attributes
+    resource: SpanAttributes
     events: list[int] = field(default_factory=list)  #: by their places
 
 
@@ -91,7 +91,7 @@ def _add(conversion: Conversion, span: Span, place: int, speaker: Speaker) -> No
         conversion.spans.append(place)
 
 
-#: Attributes by which a span says what it is, rather than its name.
+#: SpanAttributes by which a span says what it is, rather than its name.
 _MEANING_ATTRIBUTES = frozenset(
     name for member in ("phase", "stage", "bucket") for name in ATTRIBUTES[member]
 )
@@ -115,7 +115,7 @@ def _meaning(span: Span) -> Meaning:
     return named
 
 
-#: Attributes that change what becomes of a span; most have none of them.
+#: SpanAttributes that change what becomes of a span; most have none of them.
 _RARE = frozenset(
     name
     for member in ("truncated", "skipped", "outcome", "cycle_outcome", "slurm_state")
@@ -195,7 +195,7 @@ def _outcome(span: Span, meaning: Meaning) -> str | None:
     return _outcome_by_words(span.attributes) if Fact.ENDS in meaning.facts else None
 
 
-def _outcome_by_words(attributes: Attributes) -> Outcome | None:
+def _outcome_by_words(attributes: SpanAttributes) -> Outcome | None:
     if (outcome := value_of("cycle_outcome", attributes)) is not None:
         return CYCLE_OUTCOMES.get(str(outcome))
     state, *_ = [*str(value_of("slurm_state", attributes) or "").split(), ""]
@@ -203,7 +203,7 @@ def _outcome_by_words(attributes: Attributes) -> Outcome | None:
 
 
 def _evidence(span: Span) -> Members:
-    exception: Attributes = span.exception or {}
+    exception: SpanAttributes = span.exception or {}
     evidence: Members = {
         "exception": word_of("exception", exception),
         "message": text_of("message", exception) or text_of("worker_state", span.attributes),

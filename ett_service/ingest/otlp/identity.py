@@ -7,7 +7,7 @@ import msgspec
 
 from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
 from ett_service.ingest.otlp.mapping import ATTRIBUTES, VERSION, VERSION_ATTRIBUTE, as_word
-from ett_service.ingest.otlp.spans import Attributes, Value
+from ett_service.ingest.otlp.spans import SpanAttributes, Value
 
 Members: TypeAlias = dict[str, Any]
 """Members of an event, as on the wire."""
@@ -28,7 +28,7 @@ _FACTS = (
 _DIGEST = 24
 
 
-def value_of(member: str, *sources: Attributes) -> Value | None:
+def value_of(member: str, *sources: SpanAttributes) -> Value | None:
     """Return what the first of *sources* says of *member*, None if none does."""
     for source in sources:
         for name in ATTRIBUTES[member]:
@@ -38,19 +38,19 @@ def value_of(member: str, *sources: Attributes) -> Value | None:
     return None
 
 
-def word_of(member: str, *sources: Attributes) -> str | None:
+def word_of(member: str, *sources: SpanAttributes) -> str | None:
     """Return it as a member of an event can have it."""
     value = value_of(member, *sources)
     return None if value is None else as_word(str(value))
 
 
-def text_of(member: str, *sources: Attributes) -> str | None:
+def text_of(member: str, *sources: SpanAttributes) -> str | None:
     """Return it as a text that may be long, and have lines."""
     value = value_of(member, *sources)
     return None if value is None else str(value)[:_LONGEST_TEXT]
 
 
-def number_of(member: str, *sources: Attributes, most: int = _MOST_ORDINAL) -> int | None:
+def number_of(member: str, *sources: SpanAttributes, most: int = _MOST_ORDINAL) -> int | None:
     """Return it as an integer from 0 to *most*, None for whatever else it is."""
     value = value_of(member, *sources)
     if isinstance(value, str):
@@ -60,12 +60,12 @@ def number_of(member: str, *sources: Attributes, most: int = _MOST_ORDINAL) -> i
     return value if 0 <= value <= most else None
 
 
-def names_more(span: Attributes) -> bool:
+def names_more(span: SpanAttributes) -> bool:
     """Whether a span's own attributes say who speaks."""
     return not _OF_A_SPAN.isdisjoint(span)
 
 
-def identity(span: Attributes, resource: Attributes) -> Members | None:
+def identity(span: SpanAttributes, resource: SpanAttributes) -> Members | None:
     """Return the members that say who speaks, None where no job is named."""
     job = _job(span, resource)
     if job is None:
@@ -84,7 +84,7 @@ def identity(span: Attributes, resource: Attributes) -> Members | None:
     return members
 
 
-def _job(span: Attributes, resource: Attributes) -> str | None:
+def _job(span: SpanAttributes, resource: SpanAttributes) -> str | None:
     """A job that only Slurm names is called as our client calls it, so that both meet."""
     sources = (span, resource)
     if (job := value_of("job", *sources)) is not None:
@@ -98,7 +98,7 @@ def _job(span: Attributes, resource: Attributes) -> str | None:
     return None if service is None or str(service).startswith(_NO_SERVICE) else str(service)
 
 
-def _launch(span: Attributes, resource: Attributes) -> str | None:
+def _launch(span: SpanAttributes, resource: SpanAttributes) -> str | None:
     """Return the scheduler's id, by which a watcher of it knows the launch, too.
 
     In Kubernetes that is the uid of the job, of which a Job may be a part. Where the uid is not
@@ -115,14 +115,14 @@ def _launch(span: Attributes, resource: Attributes) -> str | None:
     return word_of("kubernetes_uid" if is_in_kubernetes else "run", *sources)
 
 
-def _producer(resource: Attributes) -> str:
+def _producer(resource: SpanAttributes) -> str:
     """Name one life of one process: an instance may keep its name across restarts."""
     parts = (value_of(member, resource) for member in ("instance", "life", "process"))
     named = ":".join(str(part) for part in parts if part is not None)
     return as_word(named) if named else ""
 
 
-def job_facts(resource: Attributes) -> Members:
+def job_facts(resource: SpanAttributes) -> Members:
     """Return what *resource* says of the job, and by which version of the mapping."""
     facts: Members = {member: word_of(member, resource) for member in _FACTS}
     facts["attributes"] = {VERSION_ATTRIBUTE: VERSION}
@@ -131,7 +131,7 @@ def job_facts(resource: Attributes) -> Members:
     return {member: word for member, word in facts.items() if word is not None}
 
 
-def attempt_facts(resource: Attributes) -> Members:
+def attempt_facts(resource: SpanAttributes) -> Members:
     """Return what *resource* says of the attempt: its accelerators, machines and code."""
     hosts = number_of("hosts", resource, most=_MOST_MACHINES)
     facts: Members = {
@@ -142,7 +142,7 @@ def attempt_facts(resource: Attributes) -> Members:
     return {member: value for member, value in facts.items() if value is not None}
 
 
-def _gpus(resource: Attributes, hosts: int | None) -> int | None:
+def _gpus(resource: SpanAttributes, hosts: int | None) -> int | None:
     """Those of the allocation, else one for each rank."""
     if (gpus := number_of("gpus", resource, most=_MOST_MACHINES)) is not None:
         return gpus

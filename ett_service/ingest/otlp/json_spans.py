@@ -19,9 +19,9 @@ from ett_service.ingest.otlp.spans import (
     NS,
     SPAN_BYTES,
     TRACE_BYTES,
-    Attributes,
     ResourceSpans,
     Span,
+    SpanAttributes,
     Value,
     limit,
     of_resource,
@@ -149,7 +149,7 @@ class _JsonRequest:
         return read
 
     def _group(self) -> ResourceSpans:
-        resource: Attributes | Code = {}
+        resource: SpanAttributes | Code = {}
         spans: list[Span | Code] = []
         for name in self._cursor.members():
             if name == "resource":
@@ -193,7 +193,7 @@ def _json_span(raw: bytes | Raw) -> Span | Code:
     return Code.TOO_LARGE if len(raw) > MOST_SPAN_BYTES else _decoded(raw, _checked)
 
 
-def _json_resource(raw: bytes | Raw) -> Attributes | Code:
+def _json_resource(raw: bytes | Raw) -> SpanAttributes | Code:
     """Raises ``msgspec.DecodeError`` for what is no JSON."""
     too_large = len(raw) > MOST_SPAN_BYTES
     return Code.TOO_LARGE if too_large else _decoded(raw, _resource_attributes)
@@ -210,7 +210,7 @@ def _decoded(raw: bytes | Raw, read: Callable[[bytes | Raw], T]) -> T | Code:
         return Code.WRONG_TYPE
 
 
-def _resource_attributes(raw: bytes | Raw) -> Attributes:
+def _resource_attributes(raw: bytes | Raw) -> SpanAttributes:
     resource: _Resource | None = _RESOURCE_JSON.decode(raw)
     return _from_json(resource.attributes if resource is not None else None)
 
@@ -236,14 +236,14 @@ def _nanoseconds(value: int | str) -> int:
     return nanoseconds
 
 
-def _failure(span: _Span) -> tuple[bool, Attributes | None]:
+def _failure(span: _Span) -> tuple[bool, SpanAttributes | None]:
     if span.status is None or span.status.code not in (ERROR, "STATUS_CODE_ERROR"):
         return False, None
     exceptions = [each for each in span.events or () if each.name == EXCEPTION]
     return True, _from_json(exceptions[-1].attributes) if exceptions else None
 
 
-def _from_json(attributes: Iterable[_Attribute] | None) -> Attributes:
+def _from_json(attributes: Iterable[_Attribute] | None) -> SpanAttributes:
     read: dict[str, Value] = {}
     for each in attributes or ():
         name, sent = WANTED.get(each.key), each.value

@@ -19,9 +19,9 @@ from ett_service.ingest.otlp.spans import (
     NS,
     SPAN_BYTES,
     TRACE_BYTES,
-    Attributes,
     ResourceSpans,
     Span,
+    SpanAttributes,
     Value,
     limit,
     of_resource,
@@ -111,7 +111,7 @@ def _varint(body: bytes, place: int) -> tuple[int, int]:
     raise MalformedBody(MALFORMED)
 
 
-def _resource(sent: Sequence[bytes]) -> Attributes | Code:
+def _resource(sent: Sequence[bytes]) -> SpanAttributes | Code:
     """Read the last of what was sent, as protobuf does where one is expected."""
     if not sent:
         return {}
@@ -156,7 +156,7 @@ def _protobuf_span(span: trace_pb2.Span) -> Span | Code:
     return Span(key, span.name, start // NS, end // NS or None, attributes, True, exception)
 
 
-def _from_protobuf(attributes: Sequence[KeyValue]) -> Attributes:
+def _from_protobuf(attributes: Sequence[KeyValue]) -> SpanAttributes:
     read: dict[str, Value] = {}
     for each in attributes[:MOST_ATTRIBUTES]:
         name = WANTED.get(each.key)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ett_service.ingest.refusals import BodyTooLarge, Code
 
 Value: TypeAlias = str | int | float | bool
-Attributes: TypeAlias = Mapping[str, Value]
+SpanAttributes: TypeAlias = Mapping[str, Value]
 """The attributes that are read, by their names without prefix."""
 
 TRACE_BYTES, SPAN_BYTES = 16, 8
@@ -43,16 +43,16 @@ class Span(Struct, frozen=True, gc=False):
     name: str
     start: int
     end: int | None  #: None while it is open
-    attributes: Attributes
+    attributes: SpanAttributes
     failed: bool = False
-    exception: Attributes | None = None  #: of the last one that it records, if it failed
+    exception: SpanAttributes | None = None  #: of the last one that it records, if it failed
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSpans:
     """The spans of one process, and what is wrong with those that cannot be read."""
 
-    resource: Attributes
+    resource: SpanAttributes
     spans: tuple[Span, ...]
     refused: tuple[Code, ...] = ()
 
@@ -63,7 +63,7 @@ def limit(counts: Iterable[int], most: int) -> None:
         raise BodyTooLarge("spans", most)
 
 
-def of_resource(resource: Attributes | Code, spans: Iterable[Span | Code]) -> ResourceSpans:
+def of_resource(resource: SpanAttributes | Code, spans: Iterable[Span | Code]) -> ResourceSpans:
     """Put spans to their process; where it cannot be read, nobody knows whose they are."""
     read = tuple(spans)
     if isinstance(resource, Code):
