@@ -53,7 +53,7 @@ _PLACES: dict[str, Any] = {
 _BY_NUMBER = tuple[str, pagination.Whole, pagination.Word]
 
 
-def _of_dimensions(**values: str | None) -> dict[str, str]:
+async def _of_dimensions(**values: str | None) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
