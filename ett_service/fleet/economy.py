@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from ett_service.core.errors import refuse_negative
-from ett_service.core.fleet.measures import MEASURES, WEIGHTED
+from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.words import Category
@@ -163,6 +163,7 @@ class Economy:
 
 
 _MEASURES = (
+    *PLAIN.categories.values(),
     *WEIGHTED.categories.values(),
     *(name for name in MEASURES if name.startswith(("samples", "tokens", "teraflops"))),
 )
@@ -213,7 +214,8 @@ def productivity(parts: Sequence[Part], economy: Economy) -> Productivity:
 def job_parts(conn: Connection, project_id: int, job: str, step_us: int = DAY_US) -> list[Part]:
     """Read a job's parts by *step_us* of UTC (an hour or a day), in order of time.
 
-    Prices begin at midnight, so that each part has one.
+    Prices begin at midnight, so that each part has one. What has no time is left out: an attempt
+    that ended on the hour is counted in the next one.
     """
     by_start = job_totals(conn, project_id, job, step_us, measures=_MEASURES)
     return [
@@ -221,6 +223,7 @@ def job_parts(conn: Connection, project_id: int, job: str, step_us: int = DAY_US
         for (start_us, (hardware, precision)), totals in sorted(
             by_start.items(), key=lambda item: item[0][0] or 0
         )
+        if totals.e2e_us
     ]
 
 

@@ -47,8 +47,8 @@ def test_bash_completes_verbs_and_options(line: str, words: list[str]) -> None:
 
 
 def test_bash_completes_the_names_of_jobs_that_the_server_has(served: Server) -> None:
-    assert _completed("ett job llm", ETT_URL=served.url, ETT_API_KEY=served.key) == ["llm-7b"]
-    assert _completed("ett job llm", ETT_URL="http://127.0.0.1:1") == [""]
+    assert _completed("ett job llm-", ETT_URL=served.url, ETT_API_KEY=served.key) == ["llm-7b"]
+    assert _completed("ett job llm-", ETT_URL="http://127.0.0.1:1") == [""]
 
 
 @pytest.mark.parametrize("shell", SHELLS)

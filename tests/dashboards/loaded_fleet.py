@@ -47,6 +47,7 @@ DAYS = 4
 FROM_US = END_US - 84 * 3_600_000_000 + 1_200_000_000
 PROJECT = "default"
 MOST_EVENTS = 5_000
+_IDENTITY = ("job", "launch", "attempt", "cycle", "at")
 
 LONGEST_STORY = """
     SELECT job FROM ett_v_attempts JOIN ett_v_stages USING (project, job, number)
@@ -168,12 +169,19 @@ def _served(store: Store) -> Iterator[tuple[TestClient, Worker]]:
 
 def _load(client: TestClient, fleet: Fleet) -> None:
     events = [event for story in fleet.stories for event in story.events]
+    events += [_waiting(event) for event in events if event["type"] == "attempt_ended"]
     for begin in range(0, len(events), MOST_EVENTS):
         batch = {"history": True, "events": events[begin : begin + MOST_EVENTS]}
         answer = client.post("/v1/events", json=batch)
         assert answer.json()["rejected"] == 0, answer.text
     for marker in fleet.markers:
         assert client.post("/v1/markers", json=marker).status_code < 300
+
+
+def _waiting(ending: Mapping[str, Any]) -> dict[str, Any]:
+    """Have an attempt report at its end that its loop waited for data for a minute."""
+    identity = {name: ending[name] for name in _IDENTITY if name in ending}
+    return {"type": "heartbeat", **identity, "attributes": {"data_wait_seconds": 60.0}}
 
 
 def _find_regression(conn: Connection) -> None:

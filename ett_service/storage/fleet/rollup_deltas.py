@@ -324,11 +324,13 @@ _EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
 @cache
 def _taking(*, in_some: bool) -> Executable:
     keys = tuple(unmerged.primary_key)
-    # Not waited for: who holds a row is about to delete it.
-    chosen = select(*keys).limit(bindparam("most")).with_for_update(skip_locked=True)
+    # Not waited for: who holds a row is about to delete it. Chosen ahead of the deletion, as a
+    # subquery PostgreSQL may run once a row, each time with a limit of its own.
+    query = select(*keys).limit(bindparam("most")).with_for_update(skip_locked=True)
     if in_some:
-        chosen = chosen.where(in_slots(unmerged))
-    return delete(unmerged).where(tuple_(*keys).in_(chosen)).returning(*_TAKEN)
+        query = query.where(in_slots(unmerged))
+    chosen = query.cte("chosen")
+    return delete(unmerged).where(tuple_(*keys).in_(select(*chosen.c))).returning(*_TAKEN)
 
 
 def _added_up(

@@ -145,7 +145,7 @@ def test_no_counter_ever_goes_down(blocks: Prometheus) -> None:
         for sample in blocks.query('group by (__name__) ({__name__=~"ett_.+"})', at)
     ]
 
-    assert len(names) == 9 + 3 * 4
+    assert len(names) == 11 + 3 * 4
     assert {
         sample.value for name in names for sample in blocks.query(f"resets({name}[5d])", at)
     } == {0}
