@@ -95,7 +95,8 @@ CASES: dict[str, tuple[str, Callable[[Path], object], str]] = {
 def test_a_service_that_cannot_start_says_why_in_a_line(case: str, tmp_path: Path) -> None:
     verb, situation, words = CASES[case]
     with situation(tmp_path) as environment:  # type: ignore[attr-defined]
-        done = run(verb, folder=tmp_path, environment={**bare_environment(), **environment})
+        of_server = {**bare_environment(), "ETT_PORT": "0", **environment}
+        done = run(verb, folder=tmp_path, environment=of_server)
     assert done.returncode in (1, 2), done.stderr
     assert "Traceback" not in done.stderr
     assert "hunter2" not in done.stderr
