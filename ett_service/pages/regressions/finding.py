@@ -73,7 +73,6 @@ async def show_finding(
         verdicts=_DECIDED,
         mute_days=_MUTE_DAYS,
         acts=f"/regressions/{quoted(finding_id)}",
-        project=project,
         grafana=dashboard(request, "ett-regressions"),
     )
 

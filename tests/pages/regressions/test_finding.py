@@ -64,6 +64,17 @@ def test_who_may_administer_decides_and_it_is_written_down(site: Site, address: 
     assert muted == "2026-03-16T06:00:00.000000Z"
 
 
+def test_the_forms_act_on_the_project_of_the_finding_whatever_the_address_says(
+    site: Site, address: str
+) -> None:
+    browser = site.reader(site.key(project="elsewhere"))
+    path = address.partition("?")[0]
+    page = Document.of(browser.get(path))
+    (project,) = {each.attributes["value"] for each in page.all("input", name="project")}
+    form = {"token": page.form_token, "project": project, "why": "seen", "verdict": "real"}
+    assert browser.post(f"{path}/triage", data=form).headers["location"] == address
+
+
 def test_the_list_adds_up_what_fires_by_its_cause(site: Site) -> None:
     page = Document.of(site.reader().get("/regressions"))
     cells = [each.text.strip() for each in page.elements if each.tag in {"td", "th"}]
