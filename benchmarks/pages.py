@@ -223,6 +223,7 @@ def pages_of(fleet: Pages) -> list[str]:
         path,
         f"{path}/attempts/0",
         f"{path}/compile",
+        f"{path}/stages",
         f"{path}/events",
         *(f"/regressions/{each['id']}" for each in findings),
     ]

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from html import escape
 from typing import NewType
 from unicodedata import east_asian_width
@@ -25,7 +26,7 @@ def element(name: str, *children: Markup, **attributes: str | float | None) -> M
     An attribute that is None is left out.
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        f' {_name(key)}="{_text(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -139,10 +140,15 @@ def number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _value(value: str | float) -> str:
-    if isinstance(value, str):
-        return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
-    return number(value)
+@lru_cache(512)
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+@lru_cache(512)
+def _text(value: str) -> str:
+    """Write the text of an attribute: of colours and anchors, a chart has thousands alike."""
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
 
 
 Scale = Callable[[float], float]

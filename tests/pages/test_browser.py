@@ -27,6 +27,7 @@ PAGES = (
     "/jobs/live-failed",
     "/jobs/live-failed/attempts/0",
     "/jobs/live-failed/compile",
+    "/jobs/live-failed/stages",
     "/regressions",
     "/what-if",
     "/checkpoints",

@@ -60,12 +60,8 @@ def _beside(cohort: Answer) -> str:
     return f"its model: p50 {p50}, p90 {p90}, n={count(starts['count'])}"
 
 
-def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Panel:
-    """Draw the job's whole time as one bar, with its table; beside it what its spans add up to."""
-    after = ["By wall time. Every second of E2E is in exactly one category."]
-    if stages is not None and stages["stages"]:
-        share_of_e2e = percent(stages["span_ratio"])
-        after.append(f"Spans add up to {share_of_e2e} of E2E, the ledger to 100%.")
+def ledger_panel(job: Answer, question: Question) -> Panel:
+    """Draw the job's whole time as one bar, with its table."""
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
     return Panel(
@@ -87,7 +83,7 @@ def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Pane
                 if seconds
             ),
         ),
-        after=after,
+        after=("By wall time. Every second of E2E is in exactly one category.",),
         question=question.of("categories"),
         is_table_open=True,
     )

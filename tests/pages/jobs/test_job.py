@@ -26,11 +26,15 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
 
 
 def test_it_says_by_how_much_spans_overlap(site: Site) -> None:
-    page = Document.of(site.reader().get("/jobs/live-failed"))
+    reader = site.reader()
+    assert "/jobs/live-failed/stages" in Document.of(reader.get("/jobs/live-failed")).links
+    page = Document.of(reader.get("/jobs/live-failed/stages"))
     stages = site.api().get("/v1/jobs/live-failed/stages").json()
     assert stages["span_ratio"] > 1
-    said = page.text_of("section", id="ledger")
+    said = page.text_of("h1")
     assert f"Spans add up to {percent(stages['span_ratio'])} of E2E, the ledger to 100%." in said
+    assert len(page.all("tr")) == 1 + len(stages["stages"])
+    assert duration(stages["stages"][0]["exclusive_seconds"]) in page.text_of("table")
 
 
 def test_its_gantt_marks_failures_and_what_was_lost_with_them(site: Site) -> None:
