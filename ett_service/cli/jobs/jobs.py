@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from ett_service.charts.units import gpu_hours
 from ett_service.cli.arguments import INSTANT, server, when, whole
 from ett_service.cli.output import clock, minute, percent
 from ett_service.cli.record.corrections import ACTS
@@ -22,6 +23,7 @@ from ett_service.core.dimensions import JOB_DIMENSIONS
 _FILTERS = {
     **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
     "state": "only in this state: queued, running, interrupted or finished",
+    "cause": "only those of which an attempt failed for this cause, such as network",
     "q": "only with this text in the key or name",
     "project": "project, for a key that may use several",
 }
@@ -36,6 +38,7 @@ _JOBS = (
     spare(number("time to start", "time_to_start_seconds", clock)),
     spare(number("gpus")),
     spare(number("slowed", "slowed_seconds", clock)),
+    spare(number("lost GPU-h", "lost_gpu_seconds", gpu_hours)),
 )
 
 
