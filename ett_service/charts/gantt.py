@@ -53,6 +53,7 @@ class Row:
     unsaved: tuple[float, float] | None = None  #: what was lost with it
     saves_s: Sequence[float] = ()  #: durable checkpoints
     href: str = ""
+    mark: str = ""  #: another one where something of the row is another
 
 
 def gantt(
@@ -111,7 +112,7 @@ def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Ma
     left, top = corner
     middle = top + _BAR / 2 + 4
     name = label(left - 8, middle, shortened(row.name, left - 12), text_anchor="end")
-    drawn = [linked(row.href, name)]
+    drawn = [linked(row.href, name, mark=row.mark)]
     drawn += [_stretch(ident, stretch, top, across) for stretch in _seen(row.stretches, across)]
     if row.saves_s:
         drawn.append(_saves(row, top, across))

@@ -75,14 +75,16 @@ def grid(
     return element("g", *drawn)
 
 
-def linked(href: str, *children: Markup, is_stop: bool = True) -> Markup:
+def linked(href: str, *children: Markup, is_stop: bool = True, mark: str = "") -> Markup:
     """Draw *children* as a link to what made them; without an address just draw them.
 
-    One of very many links is no stop of the tab key: the chart's table has them, too.
+    One of very many links is no stop of the tab key: the chart's table has them, too. The *mark*
+    tells a page that shows what lies at the address whether it is to be read again.
     """
     if not href:
         return Markup("".join(children))
-    return element("a", *children, href=href, tabindex=None if is_stop else "-1")
+    stop = None if is_stop else "-1"
+    return element("a", *children, href=href, tabindex=stop, data_mark=mark or None)
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:
