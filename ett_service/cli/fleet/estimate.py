@@ -21,7 +21,7 @@ from ett_service.cli.arguments import (
     window,
     window_query,
 )
-from ett_service.cli.operations.local import loaded
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import ask
 from ett_service.cli.tables import Answer, Column, number, text, write_table

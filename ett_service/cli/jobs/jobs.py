@@ -7,10 +7,10 @@ from ett_service.cli.arguments import INSTANT, server, when, whole
 from ett_service.cli.output import clock, minute, percent
 from ett_service.cli.record.corrections import ACTS
 from ett_service.cli.remote import listed
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     identifier,
     number,
+    outcome,
     spare,
     styled,
     text,
