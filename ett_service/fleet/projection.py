@@ -7,7 +7,7 @@ from typing import Literal
 
 from ett_service.core.fleet.totals import FAILURE, Totals
 from ett_service.core.intervals import DAY_US, SECOND_US
-from ett_service.core.planning.scale import (
+from ett_service.core.planning.checkpoint_interval import (
     best_interval,
     expected_ratio,
     failure_rate,

@@ -19,7 +19,7 @@ from ett_service.api.deps import (
 )
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.core.dimensions import Dimension
-from ett_service.core.planning.recompile_reasons import Kind
+from ett_service.core.planning.compiles import Kind
 from ett_service.fleet.compile_advice import (
     MOST_JOBS,
     GroupCompileAdvice,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.core.regressions.tuning import LEAST, MOST, Verdicts
+from ett_service.core.regressions.finding import LEAST, MOST, Verdicts
 
 
 def test_without_verdicts_and_with_as_many_of_both_nothing_moves() -> None:
