@@ -13,17 +13,16 @@ import numpy as np
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
 from ett_service.core.words import Category
+from ett_service.detection.models import METRICS
 from ett_service.detection.models.durations import DurationModel, model_of
 from ett_service.detection.models.ett_ratio import times
 from ett_service.detection.models.form import Form
-from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import SeriesModel, medians
 from ett_service.detection.observed.sample import ETT, Sample, SmallInts
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.options import Groups, Memory, Options, Window
 from ett_service.detection.selection import BETTER, WORSE, Scores
 from ett_service.detection.verdict import at_least
-from ett_service.detection.window import Groups, Window
 
 MIX_PART = 0.7  #: of the change, that the mix explains
 LEAST_FACTOR = 1.03  #: by which the mix moved the time to start

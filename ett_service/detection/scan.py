@@ -10,8 +10,8 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
 from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.mix import mix_changes
+from ett_service.detection.models import METRICS
 from ett_service.detection.models.durations import DurationModel
-from ett_service.detection.models.registry import METRICS
 from ett_service.detection.models.series_model import (
     Z_80,
     Change,
@@ -19,7 +19,16 @@ from ett_service.detection.models.series_model import (
     SeriesModel,
 )
 from ett_service.detection.observed.sample import Floats, Ints, Sample
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
+from ett_service.detection.options import (
+    FrozenBaseline,
+    Groups,
+    Memory,
+    Options,
+    Power,
+    Scan,
+    Window,
+    groups,
+)
 from ett_service.detection.panel import Starts, chance
 from ett_service.detection.selection import (
     BETTER,
@@ -28,9 +37,10 @@ from ett_service.detection.selection import (
     Scores,
     adjusted,
     candidates,
+    gone,
+    is_stale,
     thresholds,
 )
-from ett_service.detection.stale_changes import gone, is_stale
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -42,7 +52,6 @@ from ett_service.detection.verdict import (
     passes,
     without_explained,
 )
-from ett_service.detection.window import Groups, Window, groups
 
 LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekdays do not matter
 

@@ -13,10 +13,10 @@ import numpy as np
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.detection.models.registry import METRICS
+from ett_service.detection.models import METRICS
 from ett_service.detection.models.series_model import Change, SeriesModel
 from ett_service.detection.observed.sample import Flags
-from ett_service.detection.options import Options
+from ett_service.detection.options import Options, Window
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
@@ -24,7 +24,6 @@ from ett_service.detection.selection import (
     WORSE,
     Candidate,
 )
-from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""

@@ -1,4 +1,4 @@
-"""Findings of the detector: what it observes, what changed, and what people's verdicts make of that.
+"""Findings of the detector: what it observes, what changed, and what verdicts of people mean.
 
 Durations are microseconds, instants microseconds since the Unix epoch.
 """
