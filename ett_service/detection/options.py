@@ -1,4 +1,4 @@
-"""One search for regressions: its options and memory, its days and groups of cohorts, its answer."""
+"""One search for regressions: its options, memory, window, groups of cohorts and answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

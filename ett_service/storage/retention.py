@@ -3,7 +3,7 @@
 A job is pruned as a whole. It is marked first, in one transaction with what is to be deleted, and
 from then on takes no events; the rows go step by step, so that no writer waits for long, and a
 process that dies amid them is gone on for by the next. How much that would free follows from the
-sizes of the tables.
+sizes of the tables. Old deliveries are removed, too.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,11 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import JobState
 from ett_service.storage.engine.statements import lift_time_limit, replace_rows
+from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.pruned import pruned
 from ett_service.storage.schema import (
+    delivery,
     dirty,
     event,
     job,
@@ -95,6 +97,15 @@ _EVENTS = (
 
 SUGGESTED_DAYS = 90
 """Days of retention, to say what pruning would free where nothing is pruned."""
+
+_DELIVERED = [
+    state.value for state in (DeliveryState.SENT, DeliveryState.SUPERSEDED, DeliveryState.DEAD)
+]
+_OLD_DELIVERIES = (
+    select(delivery.c.id)
+    .where(delivery.c.done.in_(_DELIVERED), delivery.c.done_us < bindparam("before_us"))
+    .limit(bindparam("most"))
+)
 
 
 def _of(table: Table, other: Table) -> ColumnElement[bool]:
@@ -294,3 +305,11 @@ def _week_bytes(conn: Connection, total_bytes: int, now_us: int) -> int | None:
     earlier_us, earlier_bytes = earlier
     days = (day_us - earlier_us) // DAY_US
     return int((total_bytes - int(earlier_bytes)) * WEEK_DAYS // days)
+
+
+def prune_deliveries(conn: Connection, before_us: int, most: int) -> int:
+    """Remove up to *most* deliveries that were over before an instant; return how many."""
+    ids = conn.execute(_OLD_DELIVERIES, {"before_us": before_us, "most": most}).scalars().all()
+    if ids:
+        conn.execute(delete(delivery).where(delivery.c.id.in_(ids)))
+    return len(ids)

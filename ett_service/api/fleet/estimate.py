@@ -20,7 +20,7 @@ from ett_service.api.deps import (
 from ett_service.api.problems import declared
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.totals import Totals
-from ett_service.fleet.run_plan import ASSUMPTION, EttFrom, Plan, PlanQuestion, plan
+from ett_service.fleet.projection import RUN_ASSUMPTION, EttFrom, Plan, PlanQuestion, plan
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.fleet import rollups
 
@@ -107,7 +107,7 @@ class EstimateAnswer(ComputedAnswer):
     spot: Annotated[SpotAnswer | None, Of(_spot)] = Field(
         description="Null unless a discount was given."
     )
-    assumption: Annotated[str, Of(lambda _: ASSUMPTION)]
+    assumption: Annotated[str, Of(lambda _: RUN_ASSUMPTION)]
 
     @classmethod
     def read(cls, planned: Plan, currency: str, jobs: int | None = None) -> "EstimateAnswer":

@@ -19,7 +19,7 @@ from ett_service.api.deps import (
 )
 from ett_service.core.fleet.totals import Totals
 from ett_service.fleet.projection import (
-    ASSUMPTION,
+    SCALE_ASSUMPTION,
     SCALES,
     Counted,
     Input,
@@ -90,7 +90,7 @@ class ProjectionAnswer(QuestionAnswer, ComputedAnswer):
     inputs: InputsAnswer
     points: list[ScaleAnswer] = Field(description="Empty while inputs are missing.")
     confidence: Annotated[float, Of(lambda _: CONFIDENCE)] = Field(description="Of the bounds.")
-    assumption: Annotated[str, Of(lambda _: ASSUMPTION)]
+    assumption: Annotated[str, Of(lambda _: SCALE_ASSUMPTION)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,9 +28,9 @@ from ett_service.ingest.requests import (
     frame,
 )
 from ett_service.storage.record.audit import Action, AdminAct
-from ett_service.storage.regressions import mutes, nudges, regressions
+from ett_service.storage.regressions import notices, nudges, regressions
 from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.notices import Muted
 from ett_service.storage.regressions.nudges import CannotMove
 from ett_service.storage.regressions.regressions import Act, NotFiring
 
@@ -211,7 +211,7 @@ def _mute(conn: Connection, request: Acting, until_us: int, why: str) -> MuteAns
         raise Problem(
             ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
         )
-    mute = mutes.add(
+    mute = notices.add_mute(
         conn, request.project_id, muted, by=request.acts.key.prefix, why=why, now_us=now_us
     )
     request.acts.record(conn, mute_act(mute))

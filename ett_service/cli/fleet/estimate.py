@@ -27,8 +27,7 @@ from ett_service.cli.remote import ask
 from ett_service.cli.tables import Answer, Column, number, text, write_table
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.fleet.economy import Economy
-from ett_service.fleet.projection import Input, Inputs, ScalePoint, project
-from ett_service.fleet.run_plan import PlanQuestion, plan
+from ett_service.fleet.projection import Input, Inputs, PlanQuestion, ScalePoint, plan, project
 from ett_service.fleet.scope import BadQuestion
 
 _FLAGS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.worker.metrics import MetricsThread
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
