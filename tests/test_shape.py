@@ -86,6 +86,7 @@ TESTED_IN = {
     "core/failures/rule.py": "core/failures/test_rules.py",
     "core/failures/echoes.py": "core/failures/test_rules.py",
     "core/events.py": "core/test_conformance.py",
+    "detection/options.py": "detection/test_detector.py",
     "detection/observed/sample.py": "detection/observed/test_inputs.py",
     "cli/regressions/detect_answer.py": "cli/regressions/test_detect.py",
     "storage/fleet/rollup_rows.py": "aggregation/test_verify_rollups.py",

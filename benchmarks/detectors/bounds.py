@@ -22,7 +22,8 @@ from benchmarks.detectors.fleets.shape import (
 )
 from benchmarks.detectors.scoring import WITHIN_DAYS
 from ett_service.detection.observed.sample import Flags, Floats, Ints
-from ett_service.detection.options import Options, groups
+from ett_service.detection.options import Options
+from ett_service.detection.window import groups
 
 _KINDS = frozenset({ScenarioKind.CELL, ScenarioKind.RAMP, ScenarioKind.SECOND, ScenarioKind.HITS})
 """Of these one phase of one cohort changes, and has a bound."""

@@ -16,8 +16,9 @@ from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import Scenario
 from ett_service.core.regressions.finding import Metric
 from ett_service.detection.observed.sample import Floats
-from ett_service.detection.options import Memory, Options, Window, groups
+from ett_service.detection.options import Memory, Options
 from ett_service.detection.scan import Models
+from ett_service.detection.window import Window, groups
 
 STARTS = (3, 6, 13)  #: days since the start, of the scores that are taken
 SIZES = (1.0, 4.0)  #: values a day that part small, middle and large cohorts

@@ -20,9 +20,10 @@ from ett_service.detection.models.form import Form
 from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import SeriesModel, medians
 from ett_service.detection.observed.sample import ETT, Sample, SmallInts
-from ett_service.detection.options import Groups, Memory, Options, Window
+from ett_service.detection.options import Memory, Options
 from ett_service.detection.selection import BETTER, WORSE, Scores
 from ett_service.detection.verdict import at_least
+from ett_service.detection.window import Groups, Window
 
 MIX_PART = 0.7  #: of the change, that the mix explains
 LEAST_FACTOR = 1.03  #: by which the mix moved the time to start

@@ -19,16 +19,7 @@ from ett_service.detection.models.series_model import (
     SeriesModel,
 )
 from ett_service.detection.observed.sample import Floats, Ints, Sample
-from ett_service.detection.options import (
-    FrozenBaseline,
-    Groups,
-    Memory,
-    Options,
-    Power,
-    Scan,
-    Window,
-    groups,
-)
+from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
 from ett_service.detection.panel import Starts, chance
 from ett_service.detection.selection import (
     BETTER,
@@ -52,6 +43,7 @@ from ett_service.detection.verdict import (
     passes,
     without_explained,
 )
+from ett_service.detection.window import Groups, Window, groups
 
 LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekdays do not matter
 

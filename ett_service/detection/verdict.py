@@ -16,7 +16,7 @@ from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, 
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.series_model import Change, SeriesModel
 from ett_service.detection.observed.sample import Flags
-from ett_service.detection.options import Options, Window
+from ett_service.detection.options import Options
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
@@ -24,6 +24,7 @@ from ett_service.detection.selection import (
     WORSE,
     Candidate,
 )
+from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, rankdata
 
 from ett_service.detection.observed.sample import Floats
-from ett_service.detection.options import logarithms
 from ett_service.detection.ranks import compare, holm, smallest
+from ett_service.detection.window import logarithms
 
 
 def drawn(seed: int, ours: int, theirs: int, apart: float = 0.2) -> tuple[Floats, Floats]:

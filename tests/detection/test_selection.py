@@ -8,7 +8,7 @@ from ett_service.core.regressions.finding import Finding, Metric, Series, Subjec
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
 from ett_service.detection.observed.sample import AttemptValues, Floats, Rates, Sample, Shares
-from ett_service.detection.options import Memory, Window, groups
+from ett_service.detection.options import Memory
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import (
     OUTLIVES,
@@ -22,6 +22,7 @@ from ett_service.detection.selection import (
     persistence,
     weights,
 )
+from ett_service.detection.window import Window, groups
 from tests.builders.regressions.findings import finding, side
 from tests.detection.observations import TO_US, observed_project
 from tests.detection.samples import AS_OF_US, COHORTS, DAYS, OPTIONS

@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Series, Verdict
 from ett_service.detection.observed.sample import Sample
-from ett_service.detection.options import Memory, Window, groups
+from ett_service.detection.options import Memory
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import OUTLIVES, WORSE, Candidate, Persistence
 from ett_service.detection.verdict import beside_outages, is_outage, outage_days
+from ett_service.detection.window import Window, groups
 from tests.detection.samples import (
     COHORTS,
     COMPILE,

@@ -29,7 +29,7 @@ from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
 from ett_service.detection.observed.sample import Flags, Floats, Ints, Observed, SmallInts
-from ett_service.detection.options import logarithms
+from ett_service.detection.window import logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.attempt_facts import (
     CACHE,

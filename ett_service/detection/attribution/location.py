@@ -21,7 +21,7 @@ from ett_service.detection.observed.sample import (
     Observed,
     SmallInts,
 )
-from ett_service.detection.options import within
+from ett_service.detection.window import within
 
 _NONE = np.zeros(0, dtype=np.int64)
 _NO_VALUES = AttemptValues(_NONE, _NONE, _NONE, _NONE.astype(np.int32), _NONE)

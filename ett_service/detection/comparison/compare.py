@@ -32,8 +32,8 @@ from ett_service.detection.comparison.job_sets import (
     measured,
 )
 from ett_service.detection.observed.sample import Floats
-from ett_service.detection.options import logarithms
 from ett_service.detection.ranks import Ranked
+from ett_service.detection.window import logarithms
 
 LEVEL = 1 - ranks.CONFIDENCE
 ALIKE = 1.15

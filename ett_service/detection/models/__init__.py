@@ -9,7 +9,8 @@ from ett_service.detection.models.durations import duration_model, step_model
 from ett_service.detection.models.ett_ratio import ett_model
 from ett_service.detection.models.rates import miss_model, rate_model
 from ett_service.detection.models.series_model import SeriesModel
-from ett_service.detection.options import Groups, Memory, Window
+from ett_service.detection.options import Memory
+from ett_service.detection.window import Groups, Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,9 @@ from ett_service.detection.models.series_model import (
     shift,
 )
 from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints
-from ett_service.detection.options import WEEK_DAYS, Groups, Memory, Options, Window, accelerators
+from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, centred
+from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 
 _TINY = 1e-12
 _MAX_LOG = 20.0  #: of a logarithm that is reported

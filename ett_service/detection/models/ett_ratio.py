@@ -14,9 +14,10 @@ from ett_service.core.words import Category
 from ett_service.detection.models.form import CUT
 from ett_service.detection.models.series_model import Change, LevelModel, interval, medians
 from ett_service.detection.observed.sample import Flags, Floats, Shares
-from ett_service.detection.options import WEEK_DAYS, Groups, Memory, Options, Window
+from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Fewest, centred, ratio
 from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.window import WEEK_DAYS, Groups, Window
 
 _LEAST_SPREAD = 0.002  #: points of ETT%, as a part of 1
 _TINY = 1e-12

@@ -26,8 +26,9 @@ from ett_service.detection.models.durations import cells_of, cost_us_per_week, c
 from ett_service.detection.models.residuals import Residuals, share_residuals
 from ett_service.detection.models.series_model import Change, Contrast, LevelModel, interval
 from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Rates
-from ett_service.detection.options import WEEK_DAYS, Groups, Memory, Options, Window
+from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
+from ett_service.detection.window import WEEK_DAYS, Groups, Window
 
 FEWEST_EVENTS = 5
 _HALF = 0.5  #: added to counts, so that no rate is 0

@@ -1,4 +1,4 @@
-from ett_service.detection.options import groups
+from ett_service.detection.window import groups
 from tests.detection.samples import COHORTS
 
 
