@@ -38,7 +38,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import AdminActs
+from ett_service.api.record.audit import AdminActs
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import rfc3339
 from ett_service.ingest.refusals import Code, Fault

@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ett_service.api.fleet.estimate import EstimateAnswer
-from ett_service.api.fleet.projection import ScaleAnswer
+from ett_service.api.fleet.projection import EstimateAnswer, ScaleAnswer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import amount as an_amount
 from ett_service.cli.arguments import (
