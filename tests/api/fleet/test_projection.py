@@ -44,7 +44,6 @@ def test_inputs_are_measured_in_the_window(service: Service) -> None:
     assert second["ett_ratio"] < first["ett_ratio"]
 
 
-@ON_ONE_ENGINE
 def test_what_is_given_needs_no_window(service: Service) -> None:
     answer = service.get(PATH, accelerators="16384", interval_seconds=1155.84, **LLAMA_3)
 
@@ -57,7 +56,6 @@ def test_what_is_given_needs_no_window(service: Service) -> None:
     assert answer["inputs"]["save_seconds"] == {"value": 60.0, "n": None, "low": None, "high": None}
 
 
-@ON_ONE_ENGINE
 def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> None:
     points = service.get(PATH, **LLAMA_3)["points"]
 
@@ -67,7 +65,6 @@ def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> No
     )
 
 
-@ON_ONE_ENGINE
 def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> None:
     answer = service.get(PATH, **DAY)
 
@@ -79,7 +76,6 @@ def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> Non
     ]
 
 
-@ON_ONE_ENGINE
 def test_without_failures_nothing_is_infinite(service: Service) -> None:
     (point,) = service.get(PATH, **{**LLAMA_3, "failures_per_node_day": 0}, accelerators="8")[
         "points"
@@ -88,7 +84,6 @@ def test_without_failures_nothing_is_infinite(service: Service) -> None:
     assert (point["mtbf_seconds"], point["interval_seconds"], point["ett_ratio"]) == (None, None, 1)
 
 
-@ON_ONE_ENGINE
 def test_a_projection_comes_as_a_file_too(service: Service) -> None:
     answer = service.client.get(PATH, params={**LLAMA_3, "accelerators": "8,64", "format": "csv"})
 
@@ -96,7 +91,6 @@ def test_a_projection_comes_as_a_file_too(service: Service) -> None:
     assert [row["accelerators"] for row in rows] == ["8", "64"]
 
 
-@ON_ONE_ENGINE
 def test_a_bad_question_is_refused_by_name(service: Service) -> None:
     for name, value in (
         ("accelerators", "8,x"),
