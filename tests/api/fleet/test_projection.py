@@ -23,8 +23,6 @@ LLAMA_3: dict[str, Any] = {
 ESTIMATE_PATH = "/v1/estimate"
 CLIMATE: dict[str, Any] = {"flops": 5.04e21, "accelerators": 64, "mfu": 0.42, "hardware": "A100"}
 
-pytestmark = ON_ONE_ENGINE
-
 
 def test_inputs_are_measured_in_the_window(service: Service) -> None:
     service.clock.now_us += 10 * 3600 * 1_000_000
@@ -44,6 +42,7 @@ def test_inputs_are_measured_in_the_window(service: Service) -> None:
     assert second["ett_ratio"] < first["ett_ratio"]
 
 
+@ON_ONE_ENGINE
 def test_what_is_given_needs_no_window(service: Service) -> None:
     answer = service.get(PATH, accelerators="16384", interval_seconds=1155.84, **LLAMA_3)
 
@@ -56,6 +55,7 @@ def test_what_is_given_needs_no_window(service: Service) -> None:
     assert answer["inputs"]["save_seconds"] == {"value": 60.0, "n": None, "low": None, "high": None}
 
 
+@ON_ONE_ENGINE
 def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> None:
     points = service.get(PATH, **LLAMA_3)["points"]
 
@@ -65,6 +65,7 @@ def test_scales_double_from_a_node_unless_they_are_named(service: Service) -> No
     )
 
 
+@ON_ONE_ENGINE
 def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> None:
     answer = service.get(PATH, **DAY)
 
@@ -76,6 +77,7 @@ def test_a_window_without_jobs_names_the_missing_inputs(service: Service) -> Non
     ]
 
 
+@ON_ONE_ENGINE
 def test_without_failures_nothing_is_infinite(service: Service) -> None:
     (point,) = service.get(PATH, **{**LLAMA_3, "failures_per_node_day": 0}, accelerators="8")[
         "points"
@@ -84,6 +86,7 @@ def test_without_failures_nothing_is_infinite(service: Service) -> None:
     assert (point["mtbf_seconds"], point["interval_seconds"], point["ett_ratio"]) == (None, None, 1)
 
 
+@ON_ONE_ENGINE
 def test_a_projection_comes_as_a_file_too(service: Service) -> None:
     answer = service.client.get(PATH, params={**LLAMA_3, "accelerators": "8,64", "format": "csv"})
 
@@ -91,6 +94,7 @@ def test_a_projection_comes_as_a_file_too(service: Service) -> None:
     assert [row["accelerators"] for row in rows] == ["8", "64"]
 
 
+@ON_ONE_ENGINE
 def test_a_bad_question_is_refused_by_name(service: Service) -> None:
     for name, value in (
         ("accelerators", "8,x"),
@@ -117,6 +121,7 @@ def priced(store: Store) -> Iterator[Service]:
         yield service
 
 
+@ON_ONE_ENGINE
 def test_hours_and_money_of_a_planned_run(priced: Service) -> None:
     estimate = priced.get(ESTIMATE_PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
 
@@ -135,6 +140,7 @@ def test_hours_and_money_of_a_planned_run(priced: Service) -> None:
     assert spot["saved"] == pytest.approx(37_393.16 - 13_087.61, rel=1e-6)
 
 
+@ON_ONE_ENGINE
 def test_without_a_price_there_is_no_money(service: Service) -> None:
     estimate = service.get(ESTIMATE_PATH, **CLIMATE, discount=0.65, interval_seconds=1800)
 
@@ -143,6 +149,7 @@ def test_without_a_price_there_is_no_money(service: Service) -> None:
     ) * 3
 
 
+@ON_ONE_ENGINE
 def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None:
     service.clock.now_us += 10 * 3600 * 1_000_000
     service.ingest(failing_job())
@@ -156,6 +163,7 @@ def test_the_share_that_trains_may_be_that_of_a_cohort(service: Service) -> None
     assert [fault["pointer"] for fault in nobody["errors"]] == ["/query/ett"]
 
 
+@ON_ONE_ENGINE
 def test_a_run_that_never_ends_has_no_number(priced: Service) -> None:
     estimate = priced.get(
         ESTIMATE_PATH,
@@ -168,6 +176,7 @@ def test_a_run_that_never_ends_has_no_number(priced: Service) -> None:
     assert (estimate["spot"]["gpu_hours"], estimate["spot"]["cost"]) == (None, None)
 
 
+@ON_ONE_ENGINE
 def test_a_bad_estimate_is_refused_by_name(service: Service) -> None:
     for change, name in (
         ({"mfu": 1.5}, "mfu"),

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from ett_service.client.session import step
-from ett_service.client.torch import checkpointing
+from ett_service.client.torch import checkpoints
 from tests.builders.servers.waiting import wait_for
 from tests.builders.trainers import Recording, recording
 
@@ -32,7 +32,7 @@ class Package:
         self.staged: Future[None] = Future()
         self.upload: Future[None] = Future()
         self.module = SimpleNamespace(AsyncCheckpointSaver=lasting, SyncCheckpointSaver=sync)
-        checkpointing.hook_save(self.module)
+        checkpoints.hook_torch_checkpointing_save(self.module)
 
     def _save(self) -> tuple[Future[None], Future[None]]:
         time.sleep(0.03)
@@ -44,7 +44,7 @@ class Package:
 def package() -> Iterator[Package]:
     package = Package()
     yield package
-    for name in checkpointing.LOGGERS:
+    for name in checkpoints.LOGGERS:
         logger = logging.getLogger(name)
         logger.filters.clear()
         logger.setLevel(logging.NOTSET)
