@@ -21,7 +21,6 @@ from ett_service.ingest.accept import accept as accept_batch
 from ett_service.ingest.decode import Batch, arrival
 from ett_service.ingest.refusals import Code
 from ett_service.storage import retention
-from ett_service.storage.deletion import delete_job
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import batches, ledgers
 from ett_service.storage.receivers.deliveries import DeliveryState
@@ -29,7 +28,7 @@ from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.pruned import RecordPruned, pruned_us
-from ett_service.storage.retention import Prunable, prune_deliveries
+from ett_service.storage.retention import Prunable, delete_job, prune_deliveries
 from ett_service.storage.schema import delivery, event, job_ledger, producer, segment, store_size
 from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear

@@ -46,12 +46,12 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
 from ett_service.ingest.text import Frame
-from ett_service.storage import deletion
-from ett_service.storage.deletion import Holdings
+from ett_service.storage import retention
 from ett_service.storage.record import corrections, events
 from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.retention import Holdings
 
 router = APIRouter(
     prefix="/v1/jobs/{job}", tags=["corrections"], dependencies=[Depends(only_declared_parameters)]
@@ -342,7 +342,7 @@ def delete_job(
     of = JobKey(project_id, job)
     if dry_run:
         with state.store.reading() as conn:
-            holdings = deletion.holdings(conn, of)
+            holdings = retention.holdings(conn, of)
     else:
         holdings = state.store.write(lambda conn: _delete(conn, of, acts))
     if holdings is None:
@@ -351,7 +351,7 @@ def delete_job(
 
 
 def _delete(conn: Connection, of: JobKey, acts: AdminActs) -> Holdings | None:
-    holdings = deletion.delete_job(conn, of)
+    holdings = retention.delete_job(conn, of)
     if holdings is not None:
         acts.record(conn, AdminAct(Action.JOB_DELETED, of.job, of.project_id, asdict(holdings)))
     return holdings

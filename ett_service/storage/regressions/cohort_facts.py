@@ -1,8 +1,8 @@
-"""Facts of attempts by dimension, with which a change of their durations may be associated.
+"""What the search knows of cohorts: their time day by day, and facts of their attempts.
 
-Facts and labels are those of the job; version and accelerators are the attempt's own. Hosts are
-those that reported its start, and the state of the compile cache is the attribute
-``compile_cache`` of its compile events.
+With these facts a change of durations may be associated. Facts and labels are those of the job;
+version and accelerators are the attempt's own. Hosts are those that reported its start, and the
+state of the compile cache is the attribute ``compile_cache`` of its compile events.
 """
 
 from collections import defaultdict
@@ -11,14 +11,25 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, or_, select
+from sqlalchemy import Connection, Float, Select, and_, cast, func, or_, select
 
 from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
+from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
+from ett_service.core.intervals import DAY_US
 from ett_service.storage.record.events import own_members
 from ett_service.storage.regressions.observations import kind_of_start
-from ett_service.storage.schema import attempt_ledger, event, job_ledger
+from ett_service.storage.schema import (
+    attempt_ledger,
+    cohort,
+    event,
+    job_ledger,
+    rollup_daily,
+    rollup_hourly,
+)
+
+_MEASURES = tuple(WEIGHTED.categories.values())
 
 AttemptKey: TypeAlias = tuple[str, int]
 """A job, and the number of its attempt."""
@@ -29,6 +40,58 @@ START = "start"
 _JOBS_PER_QUERY = 500
 _FACTS = (*STATED_DIMENSIONS, "image")
 _DIFFERENT = "mixed"
+
+
+class DailyTime(NamedTuple):
+    """The time of a cohort's jobs in one block of 24 hours."""
+
+    day: int
+    labels: tuple[str, ...]  #: of the wanted dimensions; empty where unknown
+    other: bool  #: whether the cap on a day's cohorts took the labels away
+    us: tuple[float, ...]  #: times accelerators, by category in the order of ``Category``
+
+
+def daily_time(
+    conn: Connection, project_id: int, first_us: int, days: int, by: Sequence[str]
+) -> Iterator[DailyTime]:
+    """Yield the time in this many blocks of 24 hours from *first_us*, which is on a full hour.
+
+    Excluded time does not count. Sums are floats, exact below 2^53.
+    """
+    table = rollup_hourly if first_us % DAY_US else rollup_daily
+    day = ((table.c.start_us - first_us) // DAY_US).label("day")
+    by_cohort = (
+        select(
+            table.c.cohort_id,
+            day,
+            *(func.sum(cast(table.c[name], Float)).label(name) for name in _MEASURES),
+        )
+        .where(
+            table.c.project_id == project_id,
+            table.c.start_us >= first_us,
+            table.c.start_us < first_us + days * DAY_US,
+        )
+        .group_by(table.c.cohort_id, "day")
+        .subquery()
+    )
+    labels = [cohort.c[name].label(f"label_{place}") for place, name in enumerate(by)]
+    statement: Select[Any] = (
+        select(
+            by_cohort.c.day,
+            *labels,
+            cohort.c.other,
+            *(func.sum(by_cohort.c[name]) for name in _MEASURES),
+        )
+        .join_from(by_cohort, cohort, by_cohort.c.cohort_id == cohort.c.id)
+        .where(cohort.c.excluded.is_(False))
+        .group_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
+        .order_by(by_cohort.c.day, *(label.name for label in labels), cohort.c.other)
+    )
+    width = len(by)
+    for day_number, *rest in conn.execute(statement):
+        yield DailyTime(
+            int(day_number), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
+        )
 
 
 class _Run(msgspec.Struct):
