@@ -39,7 +39,7 @@ def test_the_limit_is_that_of_benjamini_and_hochberg() -> None:
     assert limit(chances, 0.05) == pytest.approx(0.02)
 
 
-def test_with_nothing_to_tell_the_limit_is_that_of_one() -> None:
+def test_with_nothing_to_test_the_limit_is_that_of_one() -> None:
     assert limit(np.array([0.5, 0.9]), 0.05) == pytest.approx(0.025)
     assert limit(np.array([]), 0.05) == 0.05
 
@@ -141,7 +141,7 @@ def test_an_onset_at_the_edge_is_old_if_it_was_so_before(
     assert is_stale(_placed(subject, placed), _changed(ago), RECENT) is old
 
 
-def test_of_durations_a_single_day_before_the_edge_tells() -> None:
+def test_of_durations_a_single_day_before_the_edge_decides() -> None:
     assert is_stale(_placed(INIT, 14), _changed(15), RECENT)
 
 

@@ -136,7 +136,7 @@ def test_the_notice_says_what_the_record_says(search: Search, store: Store) -> N
     assert notice.finding == COMPILE
 
 
-def test_a_mute_keeps_the_record_and_its_end_tells(
+def test_a_mute_keeps_the_record_and_its_end_notifies(
     search: Search, store: Store, project_id: int
 ) -> None:
     mute(store, project_id, MIDNIGHT + 2 * DAY_US + HOUR_US)

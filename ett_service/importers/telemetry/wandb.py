@@ -20,7 +20,7 @@ from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.files import Unreadable, opened, runs_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, identified
 from ett_service.importers.names import job_name, launch_name, word
-from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
+from ett_service.importers.telemetry.tracked import Point, TrackedRun, facts_of
 from ett_service.importers.thinning import Thinner
 
 _BLOCK: Final = 32 << 10
@@ -335,7 +335,7 @@ def _imported(path: Path, log: _RunLog, begin_us: int, job: str | None) -> Impor
         runtime_us = min(_number(log.exit, _RUNTIME), _LAST_S) * SECOND_US
         tracked.end_us = max(begin_us + runtime_us, log.last_us)
         tracked.ending = _ending(_number(log.exit, _EXIT_CODE))
-    facts = list(told_by(tracked, own))
+    facts = list(facts_of(tracked, own))
     if log.heard_us is not None:
         heard: dict[str, Any] = {"type": "heartbeat", "at": rfc3339(max(log.heard_us, begin_us))}
         facts.append(Fact({**heard, "job": own, "launch": launch}))

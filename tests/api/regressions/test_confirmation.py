@@ -201,7 +201,7 @@ def test_each_attempt_of_the_cohort_is_one_on_its_side(jobs: Service, project_id
 
 
 @ON_ONE_ENGINE
-def test_of_many_values_every_nth_is_told_and_all_are_counted(
+def test_of_many_values_every_nth_is_listed_and_all_are_counted(
     jobs: Service, project_id: int
 ) -> None:
     (regression,) = fires(jobs.store, project_id, _finding())

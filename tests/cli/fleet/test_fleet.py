@@ -40,7 +40,7 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     assert "1 failures, " in printed
 
 
-def test_slow_training_waits_for_data_and_time_between_runs_are_told(
+def test_slow_training_waits_for_data_and_time_between_runs_are_shown(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = [*steps_taking([1] * 18 + [2, 2]), wire_event("job", 0, model="slow")]

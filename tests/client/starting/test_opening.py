@@ -74,7 +74,7 @@ for _ in range(2):
     assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
-def test_a_later_life_begins_with_the_stages_that_its_own_agent_tells_of(
+def test_a_later_life_begins_with_the_stages_that_its_own_agent_reports(
     tmp_path: Path,
 ) -> None:
     agent = """

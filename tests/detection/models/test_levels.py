@@ -44,7 +44,7 @@ def _step(whole: Sample) -> Finding:
     return finding
 
 
-def test_both_sides_tell_medians_and_tails_in_microseconds() -> None:
+def test_both_sides_have_medians_and_tails_in_microseconds() -> None:
     whole = fleet(slower(COMPILE, 1.6, 48))
     finding, rows = _step(whole), whole.durations[COMPILE]
     late = (rows.cohort == 0) & (rows.day >= 48)

@@ -85,7 +85,7 @@ def test_a_burst_on_one_day_is_an_incident() -> None:
     assert {finding.verdict for finding in _findings(_sample(events))} == {Verdict.INCIDENT}
 
 
-def test_four_failures_are_too_few_to_tell() -> None:
+def test_four_failures_are_too_few_to_judge() -> None:
     events = np.zeros((4, DAYS), dtype=np.int64)
     events[:, ::9] = 1
     events[0, 45:] = 0
