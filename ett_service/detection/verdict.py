@@ -221,12 +221,12 @@ def is_outage(metric: Metric, verdict: Verdict, span: tuple[int, int]) -> bool:
     return verdict is Verdict.INCIDENT and metric in _OUTAGES_SHOW_IN and is_short
 
 
-def outage_days(changes: Iterable[Candidate], known: Flags) -> Flags:
+def outage_days(changes: Iterable[Candidate], earlier: Flags) -> Flags:
     """Return cohorts by days of the window on which a phase or a cause had an incident.
 
-    *changes* are those of one search; *known* are the days that earlier ones found.
+    *changes* are those of one search; *earlier* are the days that earlier runs found.
     """
-    out = known.copy()
+    out = earlier.copy()
     for change in changes:
         lasting = change.lasting
         is_short = lasting.stop - lasting.start <= _MOST_OUTAGE_DAYS
@@ -236,9 +236,9 @@ def outage_days(changes: Iterable[Candidate], known: Flags) -> Flags:
     return out
 
 
-def beside_outages(changes: Sequence[Candidate], known: Flags) -> list[Candidate]:
+def beside_outages(changes: Sequence[Candidate], earlier: Flags) -> list[Candidate]:
     """Return the changes, those as incidents of which too little is left without outages."""
-    outages = outage_days(changes, known)
+    outages = outage_days(changes, earlier)
     return [_beside(change, outages) for change in changes] if outages.any() else [*changes]
 
 

@@ -294,8 +294,8 @@ def _facts(who: Sequence[str], tres: str) -> tuple[_Members, str]:
     facts = {"name": name, "owner": user, "team": account, "cluster": cluster}
     labels = _stated({"partition": partition, "qos": qos})
     attributes = _stated({CLUSTER_OF_LAUNCH: cluster})
-    told = {"hardware": _clean(hardware), "gpus": gpus, "labels": labels, "attributes": attributes}
-    stated = _stated({**facts, **told})
+    size = {"hardware": _clean(hardware), "gpus": gpus, "labels": labels, "attributes": attributes}
+    stated = _stated({**facts, **size})
     return stated, _mark("|".join([*who, tres]))
 
 
