@@ -163,7 +163,7 @@ def _inner_calls() -> tuple[Callable[[], object], ...]:
     cache = _hooked(launch.hook_cache_load, load_cache_artifacts=_raises)
     savers = _hooked(checkpoints.hook_save, save=_raises, async_save=_raises)
     loaders = _hooked(checkpoints.hook_load, load=_raises)
-    plain = _hooked(checkpoints.hook, save=_raises, load=_raises)
+    plain = _hooked(checkpoints.hook_files, save=_raises, load=_raises)
     last = _hooked(endings.hook, destroy_process_group=_raises)
     return (
         data._BaseDataLoaderIter().__next__, data.DataLoader().__iter__,  # noqa: SLF001 -- torch's
