@@ -7,10 +7,11 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from ett_service.core.ledger.owners import PARTS
+
 from ett_service.core.events import Event
 from ett_service.core.ledger.attempts.lifetimes import Limits
 from ett_service.core.ledger.results import JobLedger, RunLedger, Segment
-from ett_service.core.owners import PARTS
 from ett_service.core.words import Category, JobState, Period, WaitPart
 from tests.builders.drawn.timelines import Timeline, in_batches
 
