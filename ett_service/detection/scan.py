@@ -8,7 +8,6 @@ from scipy.special import ndtr
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
@@ -43,7 +42,7 @@ from ett_service.detection.verdict import (
     passes,
     without_explained,
 )
-from ett_service.detection.window import Groups, Window, groups
+from ett_service.detection.window import Groups, UsualMemory, Window, groups, usual_memory
 
 LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekdays do not matter
 
