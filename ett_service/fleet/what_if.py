@@ -81,7 +81,7 @@ class ScenarioGain:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Gains, the largest first; they do not add up, so *together* tells what all would gain."""
+    """Gains, the largest first; they do not add up, so *together* is what all would gain."""
 
     before: Amount
     gains: tuple[ScenarioGain, ...]
@@ -99,7 +99,7 @@ def what_if(
     economy: Economy,
     most_jobs: int = MOST_JOBS,
 ) -> WhatIf:
-    """Tell what each of *scenarios* would have gained in the window, and all of them together."""
+    """Return what each of *scenarios* would have gained in the window, and all of them together."""
     sample = jobs_alive(conn, scope.cohorts, window, most_jobs)
     reading = _Reading(
         scope, window, economy, [*((scenario,) for scenario in scenarios), tuple(scenarios)]
@@ -238,7 +238,7 @@ class _Reading:
         )
 
     def gains(self, before: Amount) -> list[ScenarioGain]:
-        """Tell what the scenarios gain, where all of the window's time was *before*."""
+        """Return what the scenarios gain, where all of the window's time was *before*."""
         draws = self._resampling.draws()
         return [
             self._gain(effect, before, draws, 2 + 2 * place)
