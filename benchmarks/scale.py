@@ -48,6 +48,7 @@ GOAL_SPEED_UP = 6.5
 GOAL_TRIPS = 4.0
 COHORTS = {"one hot cohort": 1, "500 cohorts": 500}
 MANY = 8
+DELAY_MS = 10.0
 PATIENCE_S = 300.0
 
 
@@ -300,7 +301,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--delay-ms", type=float, default=10.0)
+    parser.add_argument("--delay-ms", type=float, default=DELAY_MS)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
     parser.add_argument("--at-once", type=int, default=0, help=argparse.SUPPRESS)
