@@ -114,8 +114,9 @@ def with_step(step: Callable[..., None]) -> None:
     aggregation.roll_up = step
 
 
-def nothing(*_: Any) -> None:
+def nothing(*_: Any, is_new: bool) -> None:
     """Leave the rollups as they are."""
+    del is_new
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:

@@ -103,13 +103,11 @@ def scaled(arguments: argparse.Namespace) -> Rows:
             )
             name = f"1 to {scale.MANY} workers, {shape}"
             yield Row(name, result["speed_up"], scale.GOAL_SPEED_UP, beside)
-            yield Row(
-                f"round trips a fold, {shape}",
-                result["trips_a_fold"],
-                scale.GOAL_TRIPS,
-                f"picks and merges included, of {arguments.folds} new jobs",
-                at_most=True,
-            )
+            cohorts = scale.COHORTS[shape]
+            pace = scale.measured(fleet, f"{shape} trips", cohorts, 1, 0, arguments.folds)
+            beside = f"with its share of picks and merges, of {arguments.folds} new jobs"
+            name = f"round trips a fold, {shape}"
+            yield Row(name, pace.trips_a_fold, scale.GOAL_TRIPS, beside, at_most=True)
 
 
 def recomputed(arguments: argparse.Namespace) -> Rows:
