@@ -176,7 +176,7 @@ def _scales(
 
 
 def _scale(text: str) -> int:
-    digits = text.strip()
+    digits = text.strip().lstrip("0")
     is_whole = (
         digits.isascii() and digits.isdigit() and len(digits) < len(str(10 * MOST_ACCELERATORS))
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import AliasPath, Field
+from pydantic import AliasPath, Field, WithJsonSchema
 
 from ett_service.api.answers import (
     Answer,
@@ -38,7 +38,14 @@ from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet
 from ett_service.fleet.scope import STEPS
-from ett_service.fleet.series import FleetStep, most_points, series, top_jobs, trend
+from ett_service.fleet.series import (
+    MEASURES_OF_JOBS,
+    FleetStep,
+    most_points,
+    series,
+    top_jobs,
+    trend,
+)
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
@@ -238,12 +245,10 @@ def list_top_jobs(
     state: State,
     *,
     by: Annotated[
-        str,
+        Annotated[str, WithJsonSchema({"type": "string", "enum": [*MEASURES_OF_JOBS]})],
         Query(
             description="`lost` (weighted time that was not effective training), `category:` and "
             "a category (its weighted time), or `cost`.",
-            max_length=100,
-            examples=["category:pt2_compile"],
         ),
     ] = "lost",
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
