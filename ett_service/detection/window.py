@@ -2,8 +2,8 @@
 
 Some days do not count. Of those that do, the level of a group is its rows' own noise and the
 conditions of the day. The conditions are taken for an autoregressive process of the first order
-(Box and Jenkins 1970): neighbouring days have a covariance, which decays with their distance. So days
-in a row say less than as many that are independent, and the less the longer they are.
+(Box and Jenkins 1970): neighbouring days have a covariance, which decays with their distance. So
+days in a row say less than as many that are independent, and the less the longer they are.
 
 Six weeks of one subject say little of that. How like its neighbours a day is, is therefore
 estimated of all subjects together, and a subject's own estimate counts as far as they differ
