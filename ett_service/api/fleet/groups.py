@@ -17,7 +17,7 @@ from ett_service.api.answers import (
     Seconds,
     Words,
 )
-from ett_service.api.jobs.answers import ProductivityAnswer
+from ett_service.api.jobs.times import CostAnswer, ProductivityAnswer
 from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
@@ -169,20 +169,6 @@ class PreemptionAnswer(ComputedAnswer):
     unknown: Annotated[LossAnswer, _loss(PreemptionOrder.UNKNOWN)] = Field(
         description="`preempted_by` is missing, or names an unknown job."
     )
-
-
-class CostAnswer(Answer):
-    """The cost of held accelerators, at the price of their hardware on the day."""
-
-    currency: str = Field(validation_alias=AliasPath("economy", "currency"))
-    total: float | None = Field(
-        validation_alias=AliasPath("cost", "total"),
-        description="Null, never 0, while any of the time has no price.",
-    )
-    by_category: dict[Category, float | None] = Field(
-        validation_alias=AliasPath("cost", "by_category"), description="The same, by category."
-    )
-    unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))
 
 
 class TargetAnswer(Answer):

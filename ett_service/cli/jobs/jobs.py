@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from ett_service.charts.units import gpu_hours
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
 from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
@@ -31,6 +32,7 @@ _SHARED = (project, server)
 _FILTERS = {
     **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
     "state": "only in this state: queued, running, interrupted or finished",
+    "cause": "only those of which an attempt failed for this cause, such as network",
     "q": "only with this text in the key or name",
     "project": "project, for a key that may use several",
 }
@@ -45,6 +47,7 @@ _JOBS = (
     spare(number("time to start", "time_to_start_seconds", clock)),
     spare(number("gpus")),
     spare(number("slowed", "slowed_seconds", clock)),
+    spare(number("lost GPU-h", "lost_gpu_seconds", gpu_hours)),
 )
 
 

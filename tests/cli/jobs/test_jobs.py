@@ -22,15 +22,17 @@ def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixtu
     assert head.split()[:3] == ["job", "state", "ETT%"]
     (row,) = (row.split() for row in rows if row.startswith("llm-7b"))
     assert row[1:] == [
-        "finished", "50.00%", "0:09:20.0", "1", "2026-03-01", "08:00:00", "0:02:00.0", "8", "-"
+        "finished", "50.00%", "0:09:20.0", "1", "2026-03-01", "08:00:00", "0:02:00.0", "8", "-",
+        "0.6",
     ]  # fmt: skip
 
 
 def test_filters_leave_jobs_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--team", "pretraining", "--json"]) == 0
     assert [job["job"] for job in json.loads(capsys.readouterr().out)] == ["llm-7b"]
-    assert main(["jobs", "--team", "nobody", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == []
+    for nobodys in (["--team", "nobody"], ["--cause", "silent_corruption"]):
+        assert main(["jobs", *nobodys, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == []
 
 
 def test_an_empty_list_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
