@@ -1,6 +1,6 @@
 """What a scenario would have gained in a window, recomputed from the ledgers of its jobs.
 
-A gain is what a job's ledger would not hold (``core.planning.counterfactual``), summed over jobs;
+A gain is what a job's ledger would not hold (``core.planning.scenario``), summed over jobs;
 the ratio after it is divided anew. Nothing is scaled, but for a window of more than ``MOST_JOBS``.
 Of that a sample is read, its gains stand for the like share of the window's time, and the answer
 says so.
