@@ -1,10 +1,15 @@
-"""What every importer is: a function from paths to runs of wire events and a report of the rest."""
+"""What every importer is: a function from paths to runs of wire events and a report of the rest.
+
+A format's module has a function ``read``: from paths, and a name if all of them are one job, to
+runs and a report. Nothing is read before the first run is asked for, and no more is held than the
+runs of one file. What files hold raises nothing; a path that cannot be read is named in the report.
+"""
 
 import json
 import pickle
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain, islice
@@ -145,14 +150,6 @@ class Report:
             self.unlisted += 1
         elif remark not in remarks:
             remarks.append(remark)
-
-
-Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[ImportedRun], Report]]
-"""Paths, and a name if all of them are one job, to runs and report.
-
-Nothing is read before the first run is asked for, and no more is held than the runs of one file.
-What files hold raises nothing; a path that cannot be read is named in the report.
-"""
 
 
 def names_cluster(event: WireEvent) -> bool:
