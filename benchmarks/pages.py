@@ -15,6 +15,7 @@ environment of its own, in which ``pip install mlflow`` was done; its runs are n
 import argparse
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -136,10 +137,16 @@ def main() -> int:
     parser.add_argument("--mlflow", metavar="PYTHON", help="of a virtual environment with MLflow")
     parser.add_argument("--no-browser", action="store_true", help="measure the server alone")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, _exit)
     with tempfile.TemporaryDirectory() as folder:
         missed = _missed(args, Path(folder))
     print(f"missed: {'; '.join(missed) or 'nothing'}")
     return int(bool(missed))
+
+
+def _exit(number: int, _: object) -> None:
+    """End as an exception does, so that what was started is ended and what was written deleted."""
+    sys.exit(128 + number)
 
 
 def _missed(args: argparse.Namespace, folder: Path) -> list[str]:
@@ -216,6 +223,7 @@ def pages_of(fleet: Pages) -> list[str]:
         path,
         f"{path}/attempts/0",
         f"{path}/compile",
+        f"{path}/stages",
         f"{path}/events",
         *(f"/regressions/{each['id']}" for each in findings),
     ]

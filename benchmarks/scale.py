@@ -32,13 +32,13 @@ from sqlalchemy import func, select
 
 from benchmarks.fold import SECOND, START, attempt
 from ett_service.core.events import Event, JobFacts
+from ett_service.storage.engine.lease import SLOTS
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.postgresql import PostgresqlStore
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.folded_jobs import RowChanges
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.record.slots import SLOTS
 from ett_service.storage.schema import dirty, job_ledger, lease, unmerged
 from ett_service.worker import ledgers
 from ett_service.worker.ledgers import Worker

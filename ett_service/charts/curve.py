@@ -1,6 +1,6 @@
 """What saving every so often wastes: the curve whose lowest point is the best interval."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ett_service.charts.palette import BETTER, COLOURS
@@ -14,6 +14,7 @@ from ett_service.charts.svg import (
     label,
     line,
     linear,
+    linked,
     logarithmic,
     path,
     ticks,
@@ -29,6 +30,7 @@ _ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400
 
 _BLOCKING = COLOURS[Category.CHECKPOINT_BLOCKING]
 _UNSAVED = COLOURS[Category.RESTART_WAIT]
+_PARTS = {"unsaved": Category.REPEATED_TRAINING, "blocking": Category.CHECKPOINT_BLOCKING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,16 @@ class Intervals:
 
 
 def interval_curve(
-    ident: str, title: str, points: Sequence[CurvePoint], intervals: Intervals
+    ident: str,
+    title: str,
+    points: Sequence[CurvePoint],
+    intervals: Intervals,
+    part_href: Callable[[Category], str] | None = None,
 ) -> Markup:
     """Draw the waste over the interval, on a logarithmic axis, with its two parts.
 
-    ``points`` must not be empty and go up in interval, all above 0.
+    ``points`` must not be empty and go up in interval, all above 0. What is unsaved is trained
+    again: the names of the parts lead where *part_href* says of the categories that they become.
     """
     lowest = min(point.wasted for point in points)
     marks = ticks(0.0, min(max(point.wasted for point in points), lowest * _TALLEST))
@@ -75,7 +82,7 @@ def interval_curve(
         _band(intervals.band, reach, across),
         grid(marks, up, (_LEFT, _RIGHT), percent),
         *_intervals(reach, across),
-        *_lines(ident, points, across, up),
+        *_lines(ident, points, (across, up), part_href),
         *_pointed(intervals, reach, across),
     )
 
@@ -104,7 +111,13 @@ def _round(seconds: int) -> str:
     return f"{seconds} s"
 
 
-def _lines(ident: str, points: Sequence[CurvePoint], across: Scale, up: Scale) -> list[Markup]:
+def _lines(
+    ident: str,
+    points: Sequence[CurvePoint],
+    scales: tuple[Scale, Scale],
+    part_href: Callable[[Category], str] | None,
+) -> list[Markup]:
+    across, up = scales
     frame = element(
         "clipPath",
         element("rect", x=_LEFT, y=_TOP, width=_RIGHT - _LEFT, height=_BOTTOM - _TOP),
@@ -142,7 +155,8 @@ def _lines(ident: str, points: Sequence[CurvePoint], across: Scale, up: Scale) -
                 stroke_dasharray=dashes,
             )
         )
-        drawn.append(label(_RIGHT + 20, end + 4, name))
+        href = part_href(_PARTS[name]) if part_href and name in _PARTS else ""
+        drawn.append(linked(href, label(_RIGHT + 20, end + 4, name)))
     return drawn
 
 

@@ -1,5 +1,6 @@
 """A gantt: a row for each attempt, what its time went on, how it ended, and what was lost."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,7 @@ class Row:
     unsaved: tuple[float, float] | None = None  #: what was lost with it
     saves_s: Sequence[float] = ()  #: durable checkpoints
     href: str = ""
+    mark: str = ""  #: another one where something of the row is another
 
 
 def gantt(
@@ -110,7 +112,7 @@ def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Ma
     left, top = corner
     middle = top + _BAR / 2 + 4
     name = label(left - 8, middle, shortened(row.name, left - 12), text_anchor="end")
-    drawn = [linked(row.href, name)]
+    drawn = [linked(row.href, name, mark=row.mark)]
     drawn += [_stretch(ident, stretch, top, across) for stretch in _seen(row.stretches, across)]
     if row.saves_s:
         drawn.append(_saves(row, top, across))
@@ -124,15 +126,24 @@ def _row(ident: str, row: Row, corner: tuple[float, float], across: Scale) -> Ma
 def _seen(stretches: Sequence[CategorySpan], across: Scale) -> list[CategorySpan]:
     """Leave out what is too narrow to be seen: what lies close before it is drawn over it."""
     wide: list[CategorySpan] = []
+    ends: list[float] = []
+    last = -math.inf
     for stretch in stretches:
         start, end = across(stretch.start_s), across(stretch.end_s)
-        is_close = bool(wide) and start - across(wide[-1].end_s) < _NARROWEST
         is_narrow = end - start < _NARROWEST
-        if is_close and (is_narrow or wide[-1].category is stretch.category):
-            wide[-1] = replace(wide[-1], end_s=stretch.end_s)
+        is_over_last = start - last < _NARROWEST and (
+            is_narrow or wide[-1].category is stretch.category
+        )
+        if is_over_last:
+            ends[-1] = stretch.end_s
         else:
             wide.append(stretch)
-    return wide
+            ends.append(stretch.end_s)
+        last = end
+    return [
+        stretch if stretch.end_s == end_s else replace(stretch, end_s=end_s)
+        for stretch, end_s in zip(wide, ends, strict=True)
+    ]
 
 
 def _stretch(ident: str, stretch: CategorySpan, top: float, across: Scale) -> Markup:

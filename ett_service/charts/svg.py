@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from html import escape
 from typing import NewType
 from unicodedata import east_asian_width
@@ -25,7 +26,7 @@ def element(name: str, *children: Markup, **attributes: str | float | None) -> M
     An attribute that is None is left out.
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
+        f' {_name(key)}="{_text(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -74,14 +75,16 @@ def grid(
     return element("g", *drawn)
 
 
-def linked(href: str, *children: Markup, is_stop: bool = True) -> Markup:
+def linked(href: str, *children: Markup, is_stop: bool = True, mark: str = "") -> Markup:
     """Draw *children* as a link to what made them; without an address just draw them.
 
-    One of very many links is no stop of the tab key: the chart's table has them, too.
+    One of very many links is no stop of the tab key: the chart's table has them, too. The *mark*
+    tells a page that shows what lies at the address whether it is to be read again.
     """
     if not href:
         return Markup("".join(children))
-    return element("a", *children, href=href, tabindex=None if is_stop else "-1")
+    stop = None if is_stop else "-1"
+    return element("a", *children, href=href, tabindex=stop, data_mark=mark or None)
 
 
 def path(points: Iterable[tuple[float, float]]) -> str:
@@ -139,10 +142,15 @@ def number(value: float) -> str:
     return "0" if text == "-0" else text
 
 
-def _value(value: str | float) -> str:
-    if isinstance(value, str):
-        return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
-    return number(value)
+@lru_cache(512)
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+@lru_cache(512)
+def _text(value: str) -> str:
+    """Write the text of an attribute: of colours and anchors, a chart has thousands alike."""
+    return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", value), quote=True)
 
 
 Scale = Callable[[float], float]

@@ -24,8 +24,7 @@ from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
 from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
-from ett_service.client.starting.opening import own_launch, say_facts, say_start
-from ett_service.client.starting.startup import say_startup
+from ett_service.client.starting.opening import own_launch, say_facts, say_start, say_startup
 
 _EXIT_SECONDS = 1.5  #: so that an exit takes two seconds on a busy machine as well
 

@@ -72,7 +72,7 @@ class Tape:
         self.until_us = until_us
         self._of_all = {"job": job, **{name: value for name, value in named.items() if value}}
 
-    def tell(self, kind: str, at: int, **members: object) -> None:
+    def record(self, kind: str, at: int, **members: object) -> None:
         """Record one event, unless it would come too late."""
         if at <= self.until_us:
             stated = {name: value for name, value in members.items() if value is not None}
@@ -83,9 +83,9 @@ class Tape:
     ) -> int:
         """Record a phase or a stage of it from *start* to *end*, and return its end."""
         if end <= self.until_us:
-            self.tell("span", end, phase=phase, stage=stage, start=rfc3339(start), **members)
+            self.record("span", end, phase=phase, stage=stage, start=rfc3339(start), **members)
         elif start < self.until_us:
-            self.tell("phase_started", start, phase=phase, stage=stage, **members)
+            self.record("phase_started", start, phase=phase, stage=stage, **members)
         return end
 
 

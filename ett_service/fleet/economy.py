@@ -165,6 +165,7 @@ class Economy:
 _MEASURES = (
     *PLAIN.categories.values(),
     *WEIGHTED.categories.values(),
+    "restart_wait_gpu_us",
     *(name for name in MEASURES if name.startswith(("samples", "tokens", "teraflops"))),
 )
 _MILLION = 1_000_000

@@ -29,8 +29,7 @@ from ett_service.core.fleet.owned_time import (
 from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
-from ett_service.core.planning.counterfactual import Counterfactual
-from ett_service.core.planning.scenario import CutFailures, Scenario
+from ett_service.core.planning.scenario import Counterfactual, CutFailures, Scenario
 from ett_service.core.words import FAILURES, Category
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window

@@ -1,5 +1,6 @@
 """Where things are shown."""
 
+from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 
@@ -27,6 +28,23 @@ def attempt_page(job: str, number: int, project: str | None = None) -> str:
 def part_page(job: str, part: str, project: str | None = None) -> str:
     """Return the address of a page about one side of a job, such as ``compile``."""
     return _scoped(f"/jobs/{quoted(job)}/{part}", project)
+
+
+def losing_jobs(
+    where: Iterable[str],
+    project: str | None,
+    span: tuple[str | None, str | None],
+    category: str | None = None,
+) -> str:
+    """Return where the jobs of some conditions stand that lost most, or most by a *category*.
+
+    The *span* is RFC 3339; without its begin it is the longest window of the page.
+    """
+    begin, end = span
+    window = {"from": begin, "to": end} if begin else {"window": "90d"}
+    members = {**window, "where": list(where), "project": project, "category": category}
+    given = {name: value for name, value in members.items() if value}
+    return f"/?{urlencode(given, doseq=True)}#jobs"
 
 
 def _scoped(path: str, project: str | None) -> str:

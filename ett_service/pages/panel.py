@@ -27,12 +27,9 @@ class Cell:
 
     def style(self, column: "Column") -> str:
         """Return the classes of the cell; a short text stays on its line."""
-        names = {
-            "number": column.is_number,
-            "faint": self.is_faint,
-            "short": len(self.text) <= (_SHORT_NAME if self.href else _SHORT),
-        }
-        return " ".join(name for name, holds in names.items() if holds)
+        is_short = len(self.text) <= (_SHORT_NAME if self.href else _SHORT)
+        number, faint = "number " if column.is_number else "", "faint " if self.is_faint else ""
+        return f"{number}{faint}{'short' if is_short else ''}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

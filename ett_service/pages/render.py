@@ -1,7 +1,7 @@
 """Pages as HTML: every value is escaped, nothing is inline, nothing comes from elsewhere."""
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ett_service.charts import units
 from ett_service.charts.palette import COLOURS, STYLE
 from ett_service.core.words import WASTED, Category
+from ett_service.pages.panel import Cell, Column, Table
 from ett_service.pages.sessions import Session
 from ett_service.pages.terms import TERMS, anchor
 from ett_service.pages.window import moment
@@ -80,6 +81,81 @@ def prose(text: str) -> Safe:
     return Safe("".join(marked))  # noqa: S704 -- each part is escaped
 
 
+def term(name: str) -> Safe:
+    """Write a name, which leads to its definition where it has one."""
+    if name not in TERMS:
+        return escape(name)
+    return _defined(name)
+
+
+@cache
+def _defined(name: str) -> Safe:
+    title = escape(TERMS[name])
+    to = f"/definitions#{escape(anchor(name))}"
+    return Safe(f'<a class="term" href="{to}" title="{title}">{escape(name)}</a>')  # noqa: S704 -- escaped
+
+
+@cache
+def swatch(category: str) -> Safe:
+    """Write the colour of a category."""
+    kinds = f"swatch swatch-{escape(category)}{' wasted' if category in _WASTED else ''}"
+    return Safe(f'<span class="{kinds}" aria-hidden="true"></span>')  # noqa: S704 -- escaped
+
+
+_WASTED = frozenset(category.value for category in WASTED)
+
+
+def cell(each: Cell) -> Safe:
+    """Write what stands in a cell."""
+    colour = swatch(each.swatch) if each.swatch else ""
+    if each.href:
+        text = f'<a href="{escape(each.href)}">{escape(each.text)}</a>'
+    elif each.swatch == each.text:
+        text = term(each.text)
+    else:
+        text = escape(each.text)
+    return Safe(f"{colour}{text}")  # noqa: S704 -- each part is escaped
+
+
+def show_table(given: Table, label: str) -> Safe:
+    """Write a table. A template takes three times as long, and a job has thousands of cells."""
+    named = escape(label)
+    heads = "".join(map(_head, given.columns))
+    rows = "\n".join(_row(row, given.columns) for row in given.rows)
+    return Safe(  # noqa: S704 -- each part is escaped
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{named}, table">\n<table>\n'
+        f'<caption class="unseen">{named}</caption>\n<thead><tr>{heads}</tr></thead>\n'
+        f"<tbody>\n{rows}\n</tbody>\n</table>\n</div>"
+    )
+
+
+_TURNED = {"ascending": " ▲", "descending": " ▼"}
+
+
+def _head(column: Column) -> str:
+    kind = ' class="number"' if column.is_number else ""
+    order = f' aria-sort="{column.order}"' if column.order else ""
+    if column.href:
+        title = f' title="{escape(TERMS[column.name])}"' if column.name in TERMS else ""
+        text = f"{escape(column.name)}{_TURNED.get(column.order, '')}"
+        name = f'<a href="{escape(column.href)}"{title}>{text}</a>'
+    else:
+        name = term(column.name) if column.name else '<span class="unseen">name</span>'
+    return f'<th scope="col"{kind}{order}>{name}</th>'
+
+
+def _row(row: Sequence[Cell], columns: Sequence[Column]) -> str:
+    written = []
+    tag = 'th scope="row"'
+    for each, column in zip(row, columns, strict=True):
+        title = f' title="{escape(each.title)}"' if each.title else ""
+        is_term = not column.name and each.text in TERMS
+        text = term(each.text) if is_term else cell(each)
+        written.append(f'<{tag} class="{each.style(column)}"{title}>{text}</{tag[:2]}>')
+        tag = "td"
+    return "<tr>{}</tr>".format("\n".join(written))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -106,7 +182,10 @@ def _environment() -> Environment:
     environment.globals |= {
         "asset": asset_address,
         "terms": TERMS,
-        "wasted": frozenset(category.value for category in WASTED),
+        "term": term,
+        "swatch": swatch,
+        "cell": cell,
+        "show_table": show_table,
         "categories": [category.value for category in Category],
     }
     return environment

@@ -1,8 +1,11 @@
 """What to fix first, and how often to save."""
 
+from collections.abc import Callable
+
 from ett_service.charts.curve import CurvePoint, Intervals, interval_curve
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import amount, count, duration, money, percent, points
+from ett_service.core.words import Category
 from ett_service.report.document import Answer, Section, table
 from ett_service.report.inputs import Gathered, name_of
 
@@ -93,8 +96,13 @@ def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
     )
 
 
-def interval_chart(group: Answer, name: str) -> Markup:
-    """Draw the waste over the interval for a *group* of which the best interval is known."""
+def interval_chart(
+    group: Answer, name: str, part_href: Callable[[Category], str] | None = None
+) -> Markup:
+    """Draw the waste over the interval for a *group* of which the best interval is known.
+
+    For *part_href* see ``interval_curve``.
+    """
     best, band, current = group["best"], group["flat_band"], group["current"]
     likely = (best["low"], best["high"]) if best["low"] and best["high"] else None
     return interval_curve(
@@ -110,6 +118,7 @@ def interval_chart(group: Answer, name: str) -> Markup:
             likely,
             current and current["interval_seconds"],
         ),
+        part_href,
     )
 
 

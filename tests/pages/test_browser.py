@@ -27,6 +27,7 @@ PAGES = (
     "/jobs/live-failed",
     "/jobs/live-failed/attempts/0",
     "/jobs/live-failed/compile",
+    "/jobs/live-failed/stages",
     "/regressions",
     "/what-if",
     "/checkpoints",
@@ -297,6 +298,33 @@ def test_what_a_reader_opened_stays_open_while_a_running_job_moves(visit: Visit)
     page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
     assert page.locator("details[open]").count() == opened
     assert page.locator("#expanded #lanes svg").is_visible()
+
+
+def test_an_open_attempt_is_read_again_only_where_it_changed(visit: Visit) -> None:
+    page, again = visit.page, {"job": "again", "attempt": 1}
+    over = {"type": "attempt_ended", "job": "again", "attempt": 0, "outcome": "failed"}
+    visit.site.ingest([*running("again", "train_loop", 90), {**over, "at": ago(20)}])
+    visit.site.ingest([{"type": "attempt_started", "gpus": 8, "at": ago(12), **again}])
+    page.goto("/jobs/again")
+    page.click("#life svg a >> nth=0")
+    page.locator("#expanded #lanes svg").wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
+    for phase, minutes in (("launcher_init", 10), ("train_loop", 8), ("evaluation", 4)):
+        with page.expect_request(lambda request: request.url.endswith("/jobs/again")):
+            begun = {"type": "phase_started", "phase": phase, "at": ago(minutes), **again}
+            visit.site.ingest([begun])
+    page.locator("#life svg text", has_text="evaluation").wait_for()
+    assert "0" not in asked, "nothing of the first attempt changed"
+    late = {"type": "phase_started", "phase": "evaluation", "at": ago(30), "job": "again"}
+    visit.site.ingest([{**late, "attempt": 0}])
+    page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
+    assert "0" in asked
+
+
+def ago(minutes: int) -> str:
+    """Return the instant so long before the site's clock."""
+    return instant(NOW - timedelta(minutes=minutes))
 
 
 def running(job: str, phase: str, minutes_ago: int) -> list[dict[str, object]]:

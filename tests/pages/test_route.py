@@ -94,7 +94,7 @@ def test_a_member_of_an_answer_is_a_csv(site: Site) -> None:
 def test_no_text_of_an_event_is_markup(site: Site) -> None:
     browser = site.reader()
     hostile = f"/jobs/{quote(HOSTILE, safe='')}"
-    parts = [hostile + part for part in ("", "/attempts/0", "/compile", "/events")]
+    parts = [hostile + part for part in ("", "/attempts/0", "/compile", "/stages", "/events")]
     decided = ("/settings", "/changes", "/regressions", "/quality?by=team")
     for path in ("/", "/?by=team", "/jobs", *parts, *decided):
         answer = browser.get(path)

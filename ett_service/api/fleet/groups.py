@@ -10,13 +10,14 @@ from ett_service.api.answers import (
     Answer,
     ByCategory,
     ComputedAnswer,
+    Instant,
     NullIfEmpty,
     Of,
     Ratio,
     Seconds,
     Words,
 )
-from ett_service.api.jobs.answers import ProductivityAnswer
+from ett_service.api.jobs.times import CostAnswer, ProductivityAnswer
 from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
@@ -170,20 +171,6 @@ class PreemptionAnswer(ComputedAnswer):
     )
 
 
-class CostAnswer(Answer):
-    """The cost of held accelerators, at the price of their hardware on the day."""
-
-    currency: str = Field(validation_alias=AliasPath("economy", "currency"))
-    total: float | None = Field(
-        validation_alias=AliasPath("cost", "total"),
-        description="Null, never 0, while any of the time has no price.",
-    )
-    by_category: dict[Category, float | None] = Field(
-        validation_alias=AliasPath("cost", "by_category"), description="The same, by category."
-    )
-    unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))
-
-
 class TargetAnswer(Answer):
     """The ETT% target of the settings for this group."""
 
@@ -207,8 +194,8 @@ def _whole(group: Any) -> Any:
     return group
 
 
-class GroupAnswer(ComputedAnswer):
-    """The sums of a group of cohorts over their time in the window, each divided once."""
+class OfCohorts(Answer):
+    """An answer about a group of cohorts."""
 
     group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
         validation_alias="labels", description="The cohorts; null where unknown."
@@ -216,6 +203,18 @@ class GroupAnswer(ComputedAnswer):
     other: bool = Field(
         description="The cohorts beyond the daily cap, whose dimensions are not kept."
     )
+
+
+class OfAJob(Answer):
+    """An answer about one job, from all of its life."""
+
+    job: str
+    as_of: Instant
+
+
+class GroupAnswer(OfCohorts, ComputedAnswer):
+    """The sums of a group of cohorts over their time in the window, each divided once."""
+
     jobs: int = Field(description="Jobs that were alive in the window.")
     attempts: int = Field(description="Attempts that started in it.")
     e2e_seconds: Seconds

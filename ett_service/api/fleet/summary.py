@@ -32,6 +32,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
+from ett_service.api.problems import declared
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
@@ -43,6 +44,7 @@ from ett_service.fleet.series import (
     most_points,
     series,
     top_jobs,
+    trend,
 )
 
 router = APIRouter(
@@ -264,3 +266,54 @@ def list_top_jobs(
         scope, window, as_of=state.now_us(), by=by, currency=state.economy.currency, jobs=jobs
     )
     return listed(form, answer, jobs, of=TopJobAnswer, name="top-jobs")
+
+
+def _of_totals(name: str) -> AliasPath:
+    return AliasPath("totals", name)
+
+
+class TrendStepAnswer(TimeStep):
+    """ETT% in one step. The members mean what they do in the summary."""
+
+    ett_ratio: Ratio = Field(validation_alias=_of_totals("ett_ratio"))
+    ett_ratio_wall: Ratio = Field(validation_alias=_of_totals("ett_ratio_wall"))
+    e2e_seconds: Seconds = Field(validation_alias=_of_totals("e2e_us"))
+    weighted_seconds: WeightedSeconds = Field(validation_alias=_of_totals("weighted_us"))
+    gpu_seconds: WeightedSeconds = Field(validation_alias=_of_totals("gpu_us"))
+    jobs: int
+    failures: int
+
+
+class TrendAnswer(QuestionAnswer):
+    """ETT% of a window step by step."""
+
+    step: Annotated[str, Words(tuple(STEPS))]
+    target: float | None = Field(description="The ETT% aimed at; null without one.")
+    points: list[TrendStepAnswer] = Field(description="By time; those without time, too.")
+
+
+@router.get(
+    "/trend",
+    operation_id="read_fleet_trend",
+    response_model=TrendAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def read_trend(
+    scope: ScopeParameter,
+    window: WindowParameter,
+    conn: Reader,
+    state: State,
+    step: Step = "1d",
+    form: FormatParameter = "json",
+) -> TrendAnswer | Response:
+    """Return ETT% step by step: of the series what a line shows, and several times sooner."""
+    points = [TrendStepAnswer.of(each) for each in trend(conn, scope, window, STEPS[step])]
+    answer = TrendAnswer.of(
+        scope,
+        window,
+        as_of=state.now_us(),
+        step=step,
+        target=state.economy.target(scope.constant_labels),
+        points=points,
+    )
+    return listed(form, answer, points, of=TrendStepAnswer, name="fleet-trend")

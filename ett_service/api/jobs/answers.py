@@ -22,7 +22,9 @@ from ett_service.api.answers import (
 )
 from ett_service.api.jobs.times import (
     AtReference,
+    CostAnswer,
     DataWaitAnswer,
+    ProductivityAnswer,
     SecondsByOwner,
     Slowed,
     SpeedReferenceAnswer,
@@ -83,6 +85,10 @@ class JobSummary(with_facts(_JobState, "name", *JOB_DIMENSIONS)):  # type: ignor
         description="The wasted part of the period `training`."
     )
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    lost_gpu_seconds: Seconds | None = Field(
+        description="Accelerator time that was held and not effective training. Null while "
+        "accelerators are unknown."
+    )
     effective_at_reference_seconds: Seconds | None = Field(
         description="The part of effective training that the measured steps take at the reference "
         "step time. Null where none is measured."
@@ -252,28 +258,6 @@ class QualityAnswer(ComputedAnswer):
     gaps: list[GapAnswer] = Field(description="The first gaps. The counts cover all of them.")
 
 
-class ProductivityAnswer(Answer):
-    """What jobs produced in their effective training, over the jobs that report it.
-
-    Rates are those of the mean job. Rates per accelerator, `mfu` and cost leave out jobs whose
-    accelerators are unknown.
-    """
-
-    tokens: int
-    samples: int
-    tokens_per_second: float | None
-    tokens_per_second_per_accelerator: float | None
-    samples_per_second: float | None
-    samples_per_second_per_accelerator: float | None
-    mfu: float | None = Field(
-        validation_alias="mfu_ratio",
-        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
-        "time. Null, too, while a peak rate is unknown.",
-    )
-    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
-    cost_per_million_tokens: float | None
-
-
 def _sums(ledger: Any, key: str, amount: str = "us") -> Counter[Any]:
     sums: Counter[Any] = Counter()
     for share in ledger.shares:
@@ -308,6 +292,13 @@ def _by_period(ledger: Any) -> Mapping[Period, int]:
     return {period: sums[period] for period in Period}
 
 
+def _lost_gpu_us(ledger: Any) -> int | None:
+    if not ledger.shares or any(share.gpu_us is None for share in ledger.shares):
+        return None
+    held = _sums(ledger, "category", "gpu_us")
+    return sum(held.values()) - held[Category.EFFECTIVE_TRAINING]
+
+
 class JobAnswer(JobSummary):
     """All results of a job. It reads a ledger and its facts."""
 
@@ -320,6 +311,10 @@ class JobAnswer(JobSummary):
     )
     wasted_ratio: Annotated[Ratio, Of(_wasted_ratio)] = Field(
         description="The wasted part of the period `training`."
+    )
+    lost_gpu_seconds: Annotated[Seconds | None, Of(_lost_gpu_us)] = Field(
+        description="Accelerator time that was held and not effective training. Null while "
+        "accelerators are unknown."
     )
     image: str | None
     owner: str | None
@@ -362,6 +357,9 @@ class JobAnswer(JobSummary):
         description="Time that the fleet's numbers leave out. The job's own numbers include it."
     )
     productivity: ProductivityAnswer
+    cost: CostAnswer | None = Field(
+        description="Null without prices in the settings, and while accelerators are unknown."
+    )
     quality: Annotated[
         QualityAnswer, Of(lambda ledger: Sources((ledger.quality,), {"e2e_us": ledger.e2e_us}))
     ]

@@ -29,10 +29,11 @@ from ett_service.api.jobs.answers import (
     LedgerAnswer,
     SegmentAnswer,
 )
+from ett_service.api.jobs.times import CostAnswer
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.ledger.results import JobLedger
-from ett_service.core.words import JobState
+from ett_service.core.words import Cause, JobState
 from ett_service.fleet.economy import job_parts, productivity
 from ett_service.storage.jobs import ledgers, listing
 from ett_service.storage.record import corrections
@@ -49,6 +50,7 @@ JobOrder = Annotated[str, pagination.orders(listing.ORDERS)]
 _PLACES: dict[str, Any] = {
     "job": tuple[str, pagination.Word, pagination.Word],
     "ett_ratio": tuple[str, float, pagination.Word],
+    "lost_gpu_seconds": tuple[str, float, pagination.Word],
 }
 _BY_NUMBER = tuple[str, pagination.Whole, pagination.Word]
 
@@ -72,6 +74,9 @@ class JobQuery:
     state: Annotated[JobState | None, Query()] = None
     from_us: Annotated[At, Query(alias="from", description="Jobs alive at or after it.")] = None
     to_us: Annotated[At, Query(alias="to", description="Jobs that started before it.")] = None
+    cause: Annotated[
+        Cause | None, Query(description="Jobs of which an attempt failed for this cause.")
+    ] = None
     q: Annotated[Text, Query(description="Part of the job's key or name, case-insensitive.")] = None
     sort: Annotated[JobOrder, Query(description="`-` puts the largest first.")] = "-started_at"
     limit: pagination.Limit = 100
@@ -86,6 +91,7 @@ class JobQuery:
             from_us=self.from_us,
             to_us=self.to_us,
             contains=self.q,
+            cause=self.cause,
         )
 
     @property
@@ -120,8 +126,8 @@ def list_jobs(
     shown, next_cursor = pagination.page(
         rows, query.limit, lambda row: (query.sort, row.place, row.job)
     )
-    training = listing.training_us(conn, project_id, [row.job for row in shown])
-    jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
+    spent = listing.spent(conn, project_id, [row.job for row in shown])
+    jobs = [JobSummary.of(row, spent.get(row.job, listing.Spent())) for row in shown]
     page = JobPage(jobs=jobs, next_cursor=next_cursor)
     return listed(form, page, jobs, of=JobSummary, name="jobs")
 
@@ -130,13 +136,17 @@ def list_jobs(
 def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> JobAnswer:
     """Return all results of a job."""
     ledger = ledger_of(conn, project_id, job)
+    parts, economy = job_parts(conn, project_id, job), state.economy
+    is_priced = bool(economy.prices) and not ledger.quality.gpus_unknown
+    cost = CostAnswer.of(economy=economy, cost=economy.cost(parts)) if is_priced else None
     answer: JobAnswer = JobAnswer.of(
         ledger,
         ledger.facts,
         job=job,
         pruned_at=pruned_us(conn, JobKey(project_id, job)),
         exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
-        productivity=productivity(job_parts(conn, project_id, job), state.economy),
+        productivity=productivity(parts, economy),
+        cost=cost,
     )
     return answer
 

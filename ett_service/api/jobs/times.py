@@ -1,4 +1,4 @@
-"""Members of answers: waits by owner, waits for data, and effective training by its speed."""
+"""Members of answers: waits by owner and for data, speed, what was produced, and what it cost."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, Of, Seconds
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.words import Owner, WaitPart
+from ett_service.core.words import Category, Owner, WaitPart
 
 SecondsByOwner = dict[Owner, Seconds]
 
@@ -78,3 +78,39 @@ def ratio_at_reference(ledger: Any) -> float | None:
     """Return the part of a ledger's E2E at reference speed; None where nothing is measured."""
     at_reference_us = ledger.speed.known_at_reference_us
     return None if at_reference_us is None else ratio(at_reference_us, ledger.e2e_us)
+
+
+class ProductivityAnswer(Answer):
+    """What jobs produced in their effective training, over the jobs that report it.
+
+    Rates are those of the mean job. Rates per accelerator, `mfu` and cost leave out jobs whose
+    accelerators are unknown.
+    """
+
+    tokens: int
+    samples: int
+    tokens_per_second: float | None
+    tokens_per_second_per_accelerator: float | None
+    samples_per_second: float | None
+    samples_per_second_per_accelerator: float | None
+    mfu: float | None = Field(
+        validation_alias="mfu_ratio",
+        description="Reported operations (else 6 x parameters x tokens) over peak x effective "
+        "time. Null, too, while a peak rate is unknown.",
+    )
+    useful_ratio: float | None = Field(description="ETT% x MFU: the useful share of the peak.")
+    cost_per_million_tokens: float | None
+
+
+class CostAnswer(Answer):
+    """The cost of held accelerators, at the price of their hardware on the day."""
+
+    currency: str = Field(validation_alias=AliasPath("economy", "currency"))
+    total: float | None = Field(
+        validation_alias=AliasPath("cost", "total"),
+        description="Null, never 0, while any of the time has no price.",
+    )
+    by_category: dict[Category, float | None] = Field(
+        validation_alias=AliasPath("cost", "by_category"), description="The same, by category."
+    )
+    unpriced_gpu_seconds: Seconds = Field(validation_alias=AliasPath("cost", "unpriced_gpu_us"))

@@ -34,7 +34,7 @@ from ett_service.api.receivers.answers import (
     RotatedReceiver,
     TrialAnswer,
 )
-from ett_service.api.record.acts import Acts, AdminActs
+from ett_service.api.record.audit import Acts, AdminActs
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US

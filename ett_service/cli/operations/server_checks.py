@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from ett_service.charts.units import size
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.operations.doctor import Check, Finding, Status
-from ett_service.cli.operations.local import loaded
 from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339

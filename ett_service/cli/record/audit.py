@@ -14,7 +14,7 @@ from ett_service.cli.record.import_options import OPTIONS, keywords_of
 from ett_service.cli.tables import write_cells
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import rfc3339
-from ett_service.core.planning.audit import (
+from ett_service.core.planning.definitions import (
     JobAudit,
     Pairs,
     RecordedEvent,

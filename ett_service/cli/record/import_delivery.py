@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from ett_service.cli.remote import ask, exchange, refusal
@@ -138,23 +139,28 @@ class Delivery:
         """
         if len(self._waiting) + len(run.facts) > _BATCH:
             self.finish()
-        self._waiting += [(run, fact) for fact in run.facts]
-        if len(self._waiting) > _BATCH:
-            self.finish()
+        if len(run.facts) > _BATCH:
+            self._send_alone(run)
+        else:
+            self._waiting += [(run, fact) for fact in run.facts]
 
     def finish(self) -> None:
         """Send what is kept. Raises what :meth:`take` does."""
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), _BATCH):
-            run, _ = waiting[start]
-            self.begun = run if start and waiting[start - 1][0] is run else None
-            again = [(run, fact) for fact in run.facts if self.begun and names_cluster(fact.event)]
-            part = [*again, *waiting[start : start + _BATCH]]
-            self._send([each for each in part if self._is_whole(each)])
+        self._send([each for each in waiting if self._is_whole(each[0])])
+
+    def _send_alone(self, run: ImportedRun) -> None:
+        """Send a large run in parts, each of which says of which cluster it is."""
+        facts = iter(run.facts)
+        clusters: list[Fact] = []
+        while self._is_whole(run) and (part := list(islice(facts, _BATCH))):
+            self._send([(run, fact) for fact in [*clusters, *part]])
+            self.begun = run
+            clusters += [fact for fact in part if names_cluster(fact.event)]
         self.begun = None
 
-    def _is_whole(self, waiting: tuple[ImportedRun, Fact]) -> bool:
-        return waiting[0].job not in self._tally.broken
+    def _is_whole(self, run: ImportedRun) -> bool:
+        return run.job not in self._tally.broken
 
     def _send(self, waiting: Sequence[tuple[ImportedRun, Fact]]) -> None:
         if not waiting:

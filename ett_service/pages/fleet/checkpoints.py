@@ -38,7 +38,7 @@ async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> 
         windows=tuple(WINDOWS),
         dimensions=GROUPS,
         facts=_facts(total),
-        panels=[_curve(total, question), _cohorts(answer["groups"], view, question)],
+        panels=[_curve(total, view, question), _cohorts(answer["groups"], view, question)],
         note=total["assumption"],
         grafana=dashboard(request, "ett-checkpoints", (view.from_us, view.to_us)),
     )
@@ -70,7 +70,7 @@ def _measured(term: str, measure: Answer, n: int, note: str) -> Fact:
     return Fact(term, duration(measure["value"]), note.format(count(n)), is_faint=n < FEW)
 
 
-def _curve(total: Answer, question: Question) -> Panel:
+def _curve(total: Answer, view: View, question: Question) -> Panel:
     has_best = total["best"]["interval_seconds"] is not None
     return Panel(
         "interval",
@@ -78,7 +78,7 @@ def _curve(total: Answer, question: Question) -> Panel:
         before=()
         if has_best
         else (total["reason"] or "Too few failures or saves in this window.",),
-        chart=interval_chart(total, "all cohorts") if has_best else None,
+        chart=interval_chart(total, "all cohorts", view.lost_to) if has_best else None,
         table=table(
             "#interval|#unsaved|#blocking|#WTT%",
             (

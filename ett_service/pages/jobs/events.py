@@ -1,4 +1,4 @@
-"""What a job reported, event by event as it was sent."""
+"""What a job reported: event by event as it was sent, and added up by stage."""
 
 from typing import Annotated
 from urllib.parse import urlencode
@@ -7,9 +7,9 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count
+from ett_service.charts.units import count, duration, percent
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.links import job_page, quoted
+from ett_service.pages.links import attempt_page, job_page, quoted
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
@@ -17,6 +17,7 @@ from ett_service.pages.route import Asking, SignedIn, router
 ROUTER = router()
 
 _MOST = 100
+_MOST_STAGES = 200
 _APART = frozenset({"at", "type", "job"})
 
 
@@ -76,3 +77,57 @@ def _more(project: str, cursor: str | None) -> str:
         return ""
     query = {"project": project, "cursor": cursor} if project else {"cursor": cursor}
     return f"?{urlencode(query)}"
+
+
+@ROUTER.get("/jobs/{job}/stages")
+async def show_stages(
+    request: Request,
+    job: str,
+    session: SignedIn,
+    ask: Asking,
+    project: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Show the time of each attempt by phase and stage, and by how much spans overlap."""
+    question = Question(f"/v1/jobs/{quoted(job)}/stages", {"project": project})
+    answer = await ask(question)
+    left = len(answer["stages"]) - _MOST_STAGES
+    return page(
+        request,
+        "sub.html",
+        session,
+        title="Stages",
+        sentence=f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%."
+        if answer["stages"]
+        else "This job reported no phase.",
+        up=Cell(job, href=job_page(job, project)),
+        facts=[],
+        panels=[
+            Panel(
+                "stages",
+                "Time by stage",
+                table=table(
+                    "attempt|phase|stage|#spans|#inclusive|#own|#skew of ranks",
+                    (_stage(job, stage, project) for stage in answer["stages"][:_MOST_STAGES]),
+                ),
+                after=(
+                    "Own time has no stage open that began later.",
+                    "Skew is the slowest rank over the median.",
+                    *([f"{count(left)} more rows are in the CSV."] if left > 0 else []),
+                ),
+                question=question,
+                is_wide=True,
+            )
+        ],
+    )
+
+
+def _stage(job: str, stage: Answer, project: str) -> tuple[Cell | str, ...]:
+    return (
+        Cell(str(stage["number"]), href=attempt_page(job, stage["number"], project)),
+        stage["phase"],
+        stage["stage"] or "(whole phase)",
+        count(stage["spans"]),
+        duration(stage["inclusive_seconds"]),
+        duration(stage["exclusive_seconds"]),
+        duration(stage["skew_seconds"]),
+    )

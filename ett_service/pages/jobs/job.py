@@ -25,7 +25,7 @@ from ett_service.pages.window import written
 ROUTER = router()
 
 _COHORT_DAYS = 28
-_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice", "stages")
+_LISTS = ("ledger", "attempts", "checkpoints", "checkpoint-advice")
 
 
 @ROUTER.get("/jobs/{job}")
@@ -42,7 +42,7 @@ async def show_job(
     lists = {name: Question(f"{path}/{name}", scope) for name in _LISTS}
     answer = await ask(question)
     # The attempts are in the answer about the job already.
-    gone = {"attempts", *(["ledger", "stages"] if answer["pruned_at"] else [])}
+    gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
     shown = [name for name in _LISTS if name not in gone]
     *answers, cohort = await ask.all(*(lists[name] for name in shown), _cohort(answer, project))
     gathered = Gathered(
@@ -87,7 +87,7 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         sentence=reasons.sentence(job, losses),
         facts=reasons.facts(job, gathered.cohort),
         gantt=_gantt(gathered),
-        bar=reasons.ledger_panel(job, gathered.question, answers.get("stages")),
+        bar=reasons.ledger_panel(job, gathered.question),
         reasons=losses,
         panels=_panels(gathered),
         live=_live(job, gathered.project),
@@ -138,6 +138,7 @@ def _more(answer: Answer, project: str) -> list[Cell]:
     job, model = answer["job"], answer["model"]
     trace = Question(f"/v1/jobs/{quoted(job)}/trace", {"project": project}, is_list=False)
     links = [
+        Cell("Stages", href=part_page(job, "stages", project)),
         Cell("Compile", href=part_page(job, "compile", project)),
         Cell("Raw events", href=part_page(job, "events", project)),
         Cell("Trace for Perfetto", href=trace.file, title="download"),

@@ -4,6 +4,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+import msgspec
 
 from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
@@ -113,6 +116,7 @@ def _rows(
                 unsaved=_unsaved(attempt, saved, origin),
                 saves_s=saved,
                 href=attempt_page(job["job"], number, project),
+                mark=f"{crc32(msgspec.json.encode(attempt)):x}",
             )
         )
     return rows

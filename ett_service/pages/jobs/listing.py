@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count, duration, percent
-from ett_service.core.words import JobState
+from ett_service.charts.units import count, duration, gpu_hours, percent
+from ett_service.core.words import Cause, JobState
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.links import job_page
@@ -18,7 +18,19 @@ from ett_service.pages.window import day_begin, day_end, moment
 
 ROUTER = router()
 
-_FILTERS = ("q", "state", "team", "model", "cluster", "hardware", "kind", "from", "to", "project")
+_FILTERS = (
+    "q",
+    "state",
+    "cause",
+    "team",
+    "model",
+    "cluster",
+    "hardware",
+    "kind",
+    "from",
+    "to",
+    "project",
+)
 _DEFAULT_SORT = "-started_at"
 _PAGE = 50
 
@@ -36,6 +48,7 @@ _COLUMNS = (
     ("failures", True, "failures"),
     ("unsaved training", True, "unsaved_training_seconds"),
     ("accelerators", True, ""),
+    ("lost GPU-hours", True, "lost_gpu_seconds"),
 )
 
 
@@ -99,7 +112,7 @@ async def show_jobs(request: Request, session: SignedIn, ask: Asking) -> Respons
         session,
         view=view,
         table=Table(columns, rows) if rows else None,
-        states=[state.value for state in JobState],
+        choices={"state": list(JobState), "cause": list(Cause)},
         first=view.address() if view.cursor else "",
         following=view.address(cursor=following) if following else "",
         question=view.question,
@@ -124,6 +137,7 @@ def _row(job: Answer, project: str | None) -> tuple[Cell, ...]:
         Cell(count(job["failures"])),
         Cell(duration(job["unsaved_training_seconds"]) if job["failures"] else "-"),
         Cell(count(job["gpus"])),
+        Cell(gpu_hours(job["lost_gpu_seconds"]), is_faint=is_partial),
     )
 
 

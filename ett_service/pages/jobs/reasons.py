@@ -1,11 +1,11 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.charts.units import count, duration, gpu_hours, percent, points
+from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.panel import Cell, Fact, Panel, table
@@ -48,7 +48,19 @@ def facts(job: Answer, cohort: Answer) -> list[Fact]:
             f"on {count(job['gpus'])} accelerators" if job["gpus"] else "accelerators unknown",
         ),
         Fact("WTT%", percent(job["wasted_ratio"]), "of training, by wall time"),
+        *_cost(job),
     ]
+
+
+def _cost(job: Answer) -> list[Fact]:
+    """Tell what the job cost where a price is known of all of its time."""
+    costs, currency = _costs(job)
+    if not costs:
+        return []
+    so_far = " so far" if job["provisional"] else ""
+    effective = costs[Category.EFFECTIVE_TRAINING] or 0.0
+    note = f"{money(job['cost']['total'] - effective, currency)} not effective{so_far}"
+    return [Fact("cost", money(job["cost"]["total"], currency), note)]
 
 
 def _beside(cohort: Answer) -> str:
@@ -60,14 +72,11 @@ def _beside(cohort: Answer) -> str:
     return f"its model: p50 {p50}, p90 {p90}, n={count(starts['count'])}"
 
 
-def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Panel:
-    """Draw the job's whole time as one bar, with its table; beside it what its spans add up to."""
-    after = ["By wall time. Every second of E2E is in exactly one category."]
-    if stages is not None and stages["stages"]:
-        share_of_e2e = percent(stages["span_ratio"])
-        after.append(f"Spans add up to {share_of_e2e} of E2E, the ledger to 100%.")
+def ledger_panel(job: Answer, question: Question) -> Panel:
+    """Draw the job's whole time as one bar, with its table."""
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
+    costs, currency = _costs(job)
     return Panel(
         "ledger",
         "Ledger",
@@ -75,22 +84,31 @@ def ledger_panel(job: Answer, question: Question, stages: Answer | None) -> Pane
         if job["e2e_seconds"]
         else None,
         table=table(
-            "category|#length|#share of E2E|#GPU-hours",
+            f"category|#length|#share of E2E|#GPU-hours{'|#cost' if costs else ''}",
             (
                 (
                     Cell(category, swatch=category),
                     duration(seconds),
                     percent(share(seconds, job["e2e_seconds"])),
                     gpu_hours(held.get(category)),
+                    *([money(costs.get(category), currency)] if costs else []),
                 )
                 for category, seconds in spent.items()
                 if seconds
             ),
         ),
-        after=after,
+        after=("By wall time. Every second of E2E is in exactly one category.",),
         question=question.of("categories"),
         is_table_open=True,
     )
+
+
+def _costs(job: Answer) -> tuple[Mapping[str, float | None], str]:
+    """Return the cost by category; empty where any of the time has no price."""
+    cost = job["cost"]
+    if cost is None or cost["total"] is None:
+        return {}, ""
+    return cost["by_category"], cost["currency"]
 
 
 def speed_panel(job: Answer, question: Question) -> Panel | None:

@@ -10,6 +10,7 @@ from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import count, factor, percent, points, value
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
+from ett_service.pages.links import job_page, losing_jobs
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
@@ -86,6 +87,10 @@ def _difference(answer: Answer, question: Question) -> Panel:
     """Draw which categories lead from the ETT% of one set to that of the other."""
     ett = answer["ett"]
     parts = ett["parts"]
+
+    def lead(part: Answer) -> str:
+        return _jobs_with(part["category"], answer["with"], question)
+
     return Panel(
         "difference",
         "Why ETT% differs",
@@ -94,7 +99,7 @@ def _difference(answer: Answer, question: Question) -> Panel:
             "difference",
             "From the ETT% of the base to that of the other set, category by category",
             ("base", ett["base_ratio"]),
-            [Step(part["category"], part["points"] / 100) for part in parts],
+            [Step(part["category"], part["points"] / 100, lead(part)) for part in parts],
             ("with", ett["with_ratio"]),
         )
         if parts
@@ -103,7 +108,7 @@ def _difference(answer: Answer, question: Question) -> Panel:
             "category|#points|#share of the base|#share of the other",
             (
                 (
-                    Cell(part["category"], swatch=part["category"]),
+                    Cell(part["category"], href=lead(part), swatch=part["category"]),
                     points(part["points"] / 100),
                     percent(part["base"]),
                     percent(part["with"]),
@@ -119,6 +124,17 @@ def _difference(answer: Answer, question: Question) -> Panel:
         question=question.of("ett.parts"),
         is_wide=True,
     )
+
+
+def _jobs_with(category: str, chosen: Answer, question: Question) -> str:
+    """Return where the jobs of a set stand that have most of a category."""
+    project = str(question.query["project"])
+    names = chosen["jobs"]
+    if names:
+        is_one = len(names) == 1 and not set("*?[") & set(names[0])
+        return f"{job_page(names[0], project)}#why" if is_one else ""
+    where = [f"{name}:{value}" for name, values in chosen["where"].items() for value in values]
+    return losing_jobs(where, project, (chosen["from"], chosen["to"]), category)
 
 
 def _figures(answer: Answer, question: Question) -> Panel:

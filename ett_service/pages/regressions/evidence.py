@@ -1,14 +1,15 @@
 """What is behind a finding: where it comes from, what goes with it, which attempts show it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ett_service.charts.bridge import SHARE, Step, bridge
 from ett_service.charts.units import count, percent, points
-from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.dimensions import DIMENSIONS, GROUPS
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.links import attempt_page
+from ett_service.pages.links import attempt_page, losing_jobs
 from ett_service.pages.panel import Cell, Panel, table
+from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import moment
 
 _MOST_STEPS = 8
@@ -24,20 +25,20 @@ def contributions(finding: Answer, question: Question) -> list[Panel]:
         if within is not None and mix is not None
         else ""
     )
-    is_better = finding["verdict"] == "improvement"
     return [
-        _shares(by, attribution[f"{by}_shares"], question, note, is_better=is_better)
+        _shares(by, finding, question, note)
         for by in ("phase", "cohort")
         if attribution[f"{by}_shares"]
     ]
 
 
-def _shares(
-    by: str, shares: Mapping[str, float], question: Question, note: str, *, is_better: bool
-) -> Panel:
+def _shares(by: str, finding: Answer, question: Question, note: str) -> Panel:
+    shares: Mapping[str, float] = finding["attribution"][f"{by}_shares"]
     ranked = sorted(shares.items(), key=lambda share: -abs(share[1]))
     left = ranked[_MOST_STEPS:]
-    steps = [Step(name, share) for name, share in ranked[:_MOST_STEPS]]
+    leads = {name: _LEADS[by](finding, name) for name in shares}
+    steps = [Step(name, share, leads[name]) for name, share in ranked[:_MOST_STEPS]]
+    is_better = finding["verdict"] == "improvement"
     if left:
         steps.append(Step(f"{count(len(left))} others", sum(share for _, share in left)))
     return Panel(
@@ -51,10 +52,40 @@ def _shares(
             ("in all", sum(shares.values())),
             unit=replace(SHARE, more_is_better=is_better),
         ),
-        table=table(f"{by}|#share of the change", [(name, percent(part)) for name, part in ranked]),
+        table=table(
+            f"{by}|#share of the change",
+            [(Cell(name, href=leads[name]), percent(part)) for name, part in ranked],
+        ),
         after=(note,) if note else (),
         question=question.of(f"attribution.{by}_shares"),
     )
+
+
+def _phase_lead(finding: Answer, phase: str) -> str:
+    """Return where the jobs of the cohort stand that have most of a phase since the onset."""
+    if phase not in CATEGORIES:
+        return ""
+    return _jobs_since(finding, finding["cohort"].items(), phase)
+
+
+def _cohort_lead(finding: Answer, cohort: str) -> str:
+    """Return where the jobs of a cohort stand that lost most since the onset."""
+    named = [part.partition("=")[::2] for part in cohort.split(",")]
+    return _jobs_since(finding, named) if all(name in GROUPS for name, _ in named) else ""
+
+
+def _jobs_since(
+    finding: Answer, cohort: Iterable[tuple[str, str]], category: str | None = None
+) -> str:
+    where = [f"{name}:{value}" for name, value in cohort]
+    after = finding["after"]
+    return losing_jobs(where, finding["project"], (after["from"], after["to"]), category)
+
+
+_LEADS: Mapping[str, Callable[[Answer, str], str]] = {
+    "phase": _phase_lead,
+    "cohort": _cohort_lead,
+}
 
 
 def suspects(finding: Answer) -> Panel:

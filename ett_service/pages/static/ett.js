@@ -15,15 +15,16 @@ function addCopyButtons(root) {
   }
 }
 
-async function takeIn(address = location.href) {
-  const next = (await asked(address))?.getElementById("main");
+async function takeIn(from = location.href) {
+  const next = (await asked(from))?.getElementById("main");
   const main = document.getElementById("main");
   if (!next) return;
   document.title = next.ownerDocument.title;
   become(main, next);
   if (!main.dataset.live) stop();
   const place = document.getElementById("expanded");
-  if (place?.dataset.shows) await expand(place, place.dataset.shows);
+  const address = place?.dataset.shows;
+  if (address && place.dataset.mark !== markOf(address)) await expand(place, address);
   addCopyButtons(main);
 }
 
@@ -85,8 +86,14 @@ document.addEventListener("click", async (event) => {
   place.scrollIntoView({ block: "nearest" });
 });
 
+// What is said of an attempt is another only where its mark in the gantt is.
+function markOf(address) {
+  return document.querySelector(`#life svg a[href="${CSS.escape(address)}"]`)?.dataset.mark ?? "";
+}
+
 // Shows in its place what the page at an address says of an attempt.
 async function expand(place, address) {
+  const mark = markOf(address);
   const page = await asked(address);
   if (!page) return false;
   const title = document.createElement("p");
@@ -99,6 +106,7 @@ async function expand(place, address) {
   if (!place.firstChild) place.append(document.createElement("div"));
   become(place.firstChild, next);
   place.dataset.shows = address;
+  place.dataset.mark = mark;
   addCopyButtons(place);
   return true;
 }
@@ -106,6 +114,7 @@ async function expand(place, address) {
 function close(place) {
   place.replaceChildren();
   delete place.dataset.shows;
+  delete place.dataset.mark;
 }
 
 // What a form that asks leaves empty does not stand in the address.

@@ -13,6 +13,7 @@ from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
 from ett_service.core.words import Category, Period
 from ett_service.storage import schema
+from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Group,
@@ -125,7 +126,7 @@ def cohort_gaps(
     A checkpoint belongs to the cohorts to which its job adds in its hour.
     """
     gaps = _gaps(cohort_filter, window)
-    labels = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
+    keys = [label(name).label(f"key_{place}") for place, name in enumerate(group_by)]
     in_its_hour = and_(
         contribution.c.project_id == gaps.c.project_id,
         contribution.c.job == gaps.c.job,
@@ -133,7 +134,7 @@ def cohort_gaps(
     )
     # Distinct, since a job may add to several cohorts of a group in an hour.
     statement = (
-        contributed([*gaps.c, *labels], cohort_filter)
+        contributed([*gaps.c, *keys], cohort_filter)
         .distinct()
         .join(gaps, in_its_hour)
         .where(gaps.c.gap_us > 0)
@@ -141,8 +142,8 @@ def cohort_gaps(
         .limit(most)
     )
     by_group: defaultdict[Group, list[int]] = defaultdict(list)
-    for row in conn.execute(statement):
-        by_group[tuple(row[len(gaps.c) :])].append(row.gap_us)
+    for _, _, _, gap_us, *labels in in_batches(conn.execute(statement)):
+        by_group[tuple(labels)].append(gap_us)
     return by_group
 
 

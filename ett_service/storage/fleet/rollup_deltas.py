@@ -22,10 +22,10 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
+from ett_service.storage.engine.lease import in_slots
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.trips import begin_last_trip, read_together
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
-from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import cohort, cohort_day, unmerged
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")

@@ -1,5 +1,6 @@
 """Pages of jobs and of events, each from where the last one ended."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -7,9 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Float,
     Row,
     Select,
-    case,
+    cast,
     func,
     or_,
     select,
@@ -17,9 +19,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.words import WASTED, JobState, Period
+from ett_service.core.words import WASTED, Category, Cause, JobState, Period
 from ett_service.storage.record.events import whole_body
-from ett_service.storage.schema import event, job_ledger, project, share
+from ett_service.storage.schema import attempt_ledger, event, job_ledger, project, share
 from ett_service.storage.schema.ledger import ETT_RATIO
 
 _OPEN = (JobState.RUNNING, JobState.QUEUED)
@@ -30,6 +32,15 @@ _OF_THE_BEGUN: dict[str, ColumnElement[int | None]] = {
     "ended_at": job_ledger.c.ended_us,
 }
 
+_LOST = share.c.category != Category.EFFECTIVE_TRAINING.value
+
+# A float: a job of a million accelerators outgrows SQLite's integers.
+_LOST_GPU: ColumnElement[Any] = (
+    select(func.sum(cast(share.c.gpu_us, Float)))
+    .where(share.c.project_id == job_ledger.c.project_id, share.c.job == job_ledger.c.job, _LOST)
+    .scalar_subquery()
+)
+
 ORDERS: dict[str, ColumnElement[Any]] = {
     **{name: func.coalesce(column, _AFTER_ALL) for name, column in _OF_THE_BEGUN.items()},
     "job": job_ledger.c.job,
@@ -38,8 +49,9 @@ ORDERS: dict[str, ColumnElement[Any]] = {
     "failures": job_ledger.c.failures,
     "unsaved_training_seconds": job_ledger.c.unsaved_us,
     "slowed_seconds": func.coalesce(job_ledger.c.slowed_us, 0),
+    "lost_gpu_seconds": func.coalesce(_LOST_GPU, 0.0),
 }
-"""What jobs can be sorted by. The ratio only orders here; readers divide for themselves."""
+"""What jobs can be sorted by. Ratios and sums only order here; readers compute for themselves."""
 
 _SUMMARY = [
     column for column in job_ledger.c if column.name not in ("project_id", "answer", "due_us")
@@ -60,6 +72,7 @@ class JobFilter:
     from_us: int | None = None  #: jobs alive at or after
     to_us: int | None = None  #: jobs begun before
     contains: str | None = None  #: in the job's key or name, in any case
+    cause: Cause | None = None  #: of a failure of any attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,25 +160,42 @@ def _conditions(job_filter: JobFilter) -> list[ColumnElement[bool]]:
                 job_ledger.c.name.icontains(job_filter.contains, autoescape=True),
             )
         )
+    if job_filter.cause is not None:
+        failed = select(attempt_ledger.c.job).where(
+            attempt_ledger.c.project_id == job_ledger.c.project_id,
+            attempt_ledger.c.job == job_ledger.c.job,
+            attempt_ledger.c.cause == job_filter.cause.value,
+        )
+        conditions.append(failed.exists())
     return conditions
 
 
-def training_us(
-    conn: Connection, project_id: int, of_jobs: Collection[str]
-) -> dict[str, tuple[int, int]]:
-    """Sum each job's ``(wasted, all)`` microseconds of the period ``training``."""
-    wasted = case((share.c.category.in_(sorted(WASTED)), share.c.us), else_=0)
-    statement: Select[str, int, int] = (
-        select(share.c.job, func.sum(wasted), func.sum(share.c.us))
-        .where(
-            share.c.project_id == project_id,
-            share.c.job.in_(of_jobs),
-            share.c.period == Period.TRAINING,
-        )
-        .group_by(share.c.job)
+class Spent(NamedTuple):
+    """What a list of jobs tells of the time of one."""
+
+    training_us: tuple[int, int] = (0, 0)  #: of the period ``training``: wasted, and all
+    lost_gpu_us: int | None = None  #: held but not effective; None while accelerators are unknown
+
+
+def spent(conn: Connection, project_id: int, of_jobs: Collection[str]) -> dict[str, Spent]:
+    """Sum what jobs spent their time on."""
+    columns = (share.c.job, share.c.category, share.c.period, share.c.us, share.c.gpu_us)
+    statement: Select[Any] = select(*columns).where(
+        share.c.project_id == project_id, share.c.job.in_(of_jobs)
     )
-    rows = conn.execute(statement)
-    return {name: (int(lost), int(whole)) for name, lost, whole in rows}
+    wasted, training, lost = Counter[str](), Counter[str](), Counter[str]()
+    unknown = set()
+    for job, category, period, us, gpu_us in conn.execute(statement).all():
+        if period == Period.TRAINING:
+            training[job] += us
+            wasted[job] += us if category in WASTED else 0
+        if gpu_us is None:
+            unknown.add(job)
+        lost[job] += 0 if category == Category.EFFECTIVE_TRAINING else gpu_us or 0
+    return {
+        job: Spent((wasted[job], training[job]), None if job in unknown else lost[job])
+        for job in lost
+    }
 
 
 _ROWS_AT_ONCE = 256

@@ -18,8 +18,8 @@ from sqlalchemy import (
     update,
 )
 
+from ett_service.storage.engine.lease import in_slots
 from ett_service.storage.engine.trips import read_and_end
-from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import dirty, job, job_ledger, unmerged
 
 _BITS = 63

@@ -255,7 +255,44 @@ def test_a_list_shows_the_numbers_of_each_job(service: Service) -> None:
     assert {"ett_ratio", "wasted_ratio", "state", "as_of"} <= listed.keys()
 
 
-@pytest.mark.parametrize("sort", ["-started_at", "job", "-ett_ratio", "ended_at", "failures"])
+def test_jobs_are_ordered_by_the_accelerator_time_that_they_lost(service: Service) -> None:
+    _fleet(service)
+    service.ingest([wire_event("attempt_started", 0, "known", gpus=8), *failing_job()])
+    rows = service.get("/v1/jobs", sort="-lost_gpu_seconds")["jobs"]
+    lost = [row["lost_gpu_seconds"] for row in rows]
+    assert [us or 0.0 for us in lost] == sorted((us or 0.0 for us in lost), reverse=True)
+    assert len(set(lost)) >= 3, "two that lost, and those of unknown accelerators"
+    assert rows[::-1] == service.get("/v1/jobs", sort="lost_gpu_seconds")["jobs"]
+    for row in rows:
+        job = service.get(f"/v1/jobs/{row['job']}")
+        held = job["gpu_seconds"] if job["e2e_seconds"] else None
+        spent = held and sum(held.values()) - held.get("effective_training", 0.0)
+        assert row["lost_gpu_seconds"] == job["lost_gpu_seconds"] == spent
+
+
+def test_jobs_are_those_of_which_an_attempt_failed_for_a_cause(service: Service) -> None:
+    _fleet(service)
+    service.ingest(failing_job())
+    causes = {
+        row["job"]: {attempt["cause"] for attempt in _attempts(service, row["job"])}
+        for row in service.get("/v1/jobs")["jobs"]
+    }
+    named = {cause for of_job in causes.values() for cause in of_job if cause}
+    assert named
+    for cause in named:
+        wanted = {job for job, of_job in causes.items() if cause in of_job}
+        assert set(_names(service.get("/v1/jobs", cause=cause))) == wanted != set(causes)
+    assert _names(service.get("/v1/jobs", cause="storage")) == []
+
+
+def _attempts(service: Service, job: str) -> list[dict[str, Any]]:
+    attempts: list[dict[str, Any]] = service.get(f"/v1/jobs/{job}/attempts")["attempts"]
+    return attempts
+
+
+@pytest.mark.parametrize(
+    "sort", ["-started_at", "job", "-ett_ratio", "ended_at", "failures", "-lost_gpu_seconds"]
+)
 def test_pages_neither_repeat_nor_hide_a_job_while_others_come(service: Service, sort: str) -> None:
     _fleet(service)
     page = service.get("/v1/jobs", sort=sort, limit=1)
@@ -280,6 +317,7 @@ def test_pages_neither_repeat_nor_hide_a_job_while_others_come(service: Service,
         ({"limit": "NaN"}, "/query/limit", "int_parsing"),
         ({"sort": "answer; DROP TABLE job"}, "/query/sort", "literal_error"),
         ({"state": "dead"}, "/query/state", "enum"),
+        ({"cause": "bad luck"}, "/query/cause", "enum"),
         ({"team": "\x00"}, "/query/team", "string_pattern_mismatch"),
         ({"q": "x" * 201}, "/query/q", "string_too_long"),
         ({"from": "yesterday"}, "/query/from", "bad_timestamp"),

@@ -5,6 +5,7 @@ starts is held by the tests of the wheel and by those of `tests/cli/test_main.py
 """
 
 import atexit
+import fcntl
 import importlib
 import multiprocessing
 import os
@@ -167,8 +168,21 @@ def _run(
     sys.stdout = _writing("out", 1, written)
     sys.stderr = _writing("err", 2, written)
     sys.argv = ["ett", *arguments]
+    _end_with_the_parent()
     prepare()
     sys.exit(main())
+
+
+def _end_with_the_parent() -> None:
+    """Let this process end when the one that started it does, however that ends.
+
+    The pipe to it then closes, and SIGIO, which closing sends to the owner, ends a process.
+    """
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(parent.sentinel, fcntl.F_GETFL)
+    fcntl.fcntl(parent.sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 def _writing(name: str, descriptor: int, folder: str) -> TextIOWrapper:

@@ -1,10 +1,12 @@
 """How an attempt begins: with its process, its agent, its allocation, and after which failure."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.starting.opening import FOLDER, begins_first
 from tests.builders.trainers import environment, run_trainer, spooled
 
 TORCHRUN = {
@@ -72,7 +74,7 @@ for _ in range(2):
     assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
-def test_a_later_life_begins_with_the_stages_that_its_own_agent_tells_of(
+def test_a_later_life_begins_with_the_stages_that_its_own_agent_reports(
     tmp_path: Path,
 ) -> None:
     agent = """
@@ -155,3 +157,21 @@ def test_scheduling_reaches_from_the_submission_to_the_allocation_of_the_first_a
 def spans(folder: Path) -> list[dict[str, Any]]:
     phases = ("scheduling", "hardware_setup")
     return [event for event in spooled(folder) if event.get("phase") in phases]
+
+
+def test_only_the_first_of_a_name_begins_first(tmp_path: Path) -> None:
+    assert begins_first(tmp_path, "a/1")
+    assert not begins_first(tmp_path, "a/1")
+    assert begins_first(tmp_path, "a/2")
+
+
+def test_where_no_mark_can_be_left_something_may_have_begun(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("in the way")
+    assert not begins_first(tmp_path, "a")
+
+
+def test_marks_are_forgotten_after_months(tmp_path: Path) -> None:
+    begins_first(tmp_path, "old")
+    os.utime(tmp_path / FOLDER / "old", (0, 0))
+    begins_first(tmp_path, "new")
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["new"]

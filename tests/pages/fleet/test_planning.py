@@ -62,6 +62,26 @@ def test_two_sets_are_compared_as_by_the_api(site: Site) -> None:
     assert shown in cells(page)
 
 
+def test_the_parts_of_a_difference_lead_to_the_jobs_that_have_most_of_them(site: Site) -> None:
+    reader = site.reader()
+    of_set = Document.of(reader.get("/compare?base=model:llm-slow&with=model:llm-live"))
+    (leads,) = {link for link in of_set.links if "category=launcher_init" in link}
+    assert leads == "/?window=90d&where=model%3Allm-live&category=launcher_init#jobs"
+    assert "Jobs with most launcher_init" in Document.of(reader.get(leads)).text_of(
+        "section", id="jobs"
+    )
+    of_job = Document.of(reader.get("/compare?base=model:llm-slow&with=job:live-failed"))
+    assert "/jobs/live-failed#why" in of_job.links
+    of_pattern = Document.of(reader.get("/compare?base=model:llm-slow&with=job:live-*"))
+    assert not [link for link in of_pattern.links if "category=" in link or "#why" in link]
+
+
+def test_the_parts_of_waste_lead_to_the_jobs_that_have_most_of_them(site: Site) -> None:
+    links = Document.of(site.reader().get("/checkpoints?where=cluster:larch")).links
+    for category in ("repeated_training", "checkpoint_blocking"):
+        assert f"/?where=cluster%3Alarch&category={category}#jobs" in links
+
+
 def test_a_comparison_that_cannot_be_read_says_why(site: Site) -> None:
     answer = site.reader().get("/compare?base=nonsense&with=model:x")
     assert "a dimension, a colon and a value" in Document.of(answer, 422).text_of("main")

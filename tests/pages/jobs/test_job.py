@@ -4,7 +4,9 @@ import json
 import re
 from urllib.parse import quote
 
-from ett_service.charts.units import duration, percent
+import pytest
+
+from ett_service.charts.units import duration, money, percent
 from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.site import Document, Site
 from tests.pages.conftest import HACK, HOSTILE
@@ -25,12 +27,32 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
             assert duration(seconds) in cells, category
 
 
+def test_it_says_what_the_job_cost_where_a_price_is_known(site: Site) -> None:
+    listed = site.api().get("/v1/jobs", params={"hardware": "H100", "state": "finished"}).json()
+    name = listed["jobs"][0]["job"]
+    page = Document.of(site.reader().get(f"/jobs/{name}"))
+    job = site.api().get(f"/v1/jobs/{name}").json()
+    cost, held = job["cost"], job["gpu_seconds"]
+    assert cost["total"] == pytest.approx(3.5 * sum(held.values()) / 3600)
+    assert money(cost["total"], "USD") in page.text_of("dl")
+    ledger = page.text_of("section", id="ledger")
+    assert money(cost["by_category"]["launcher_init"], "USD") in ledger
+    site.ingest([event | {"job": "unpriced"} for event in repeated_job()])
+    page = Document.of(site.reader().get("/jobs/unpriced"))
+    assert site.api().get("/v1/jobs/unpriced").json()["cost"]["total"] is None
+    assert "cost" not in [each.text for each in page.all("dt")]
+
+
 def test_it_says_by_how_much_spans_overlap(site: Site) -> None:
-    page = Document.of(site.reader().get("/jobs/live-failed"))
+    reader = site.reader()
+    assert "/jobs/live-failed/stages" in Document.of(reader.get("/jobs/live-failed")).links
+    page = Document.of(reader.get("/jobs/live-failed/stages"))
     stages = site.api().get("/v1/jobs/live-failed/stages").json()
     assert stages["span_ratio"] > 1
-    said = page.text_of("section", id="ledger")
+    said = page.text_of("h1")
     assert f"Spans add up to {percent(stages['span_ratio'])} of E2E, the ledger to 100%." in said
+    assert len(page.all("tr")) == 1 + len(stages["stages"])
+    assert duration(stages["stages"][0]["exclusive_seconds"]) in page.text_of("table")
 
 
 def test_its_gantt_marks_failures_and_what_was_lost_with_them(site: Site) -> None:

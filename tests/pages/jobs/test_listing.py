@@ -1,5 +1,6 @@
 """The list of jobs is filtered, ordered and paged by its address."""
 
+from ett_service.charts.units import gpu_hours
 from tests.builders.servers.site import Document, Site
 
 
@@ -44,6 +45,23 @@ def test_failures_order_and_hardware_and_kind_filter(site: Site) -> None:
     assert jobs(Document.of(browser.get(order))) == [job["job"] for job in answer["jobs"]]
     for name in ("hardware", "kind"):
         assert page.all("input", name=name), name
+
+
+def test_lost_accelerator_time_orders_and_a_cause_filters(site: Site) -> None:
+    browser, api = site.reader(), site.api()
+    page = Document.of(browser.get("/jobs?q=live"))
+    (order,) = [link for link in page.links if "sort=-lost_gpu_seconds" in link]
+    answer = api.get("/v1/jobs", params={"sort": "-lost_gpu_seconds", "q": "live"}).json()["jobs"]
+    page = Document.of(browser.get(order))
+    assert jobs(page) == [job["job"] for job in answer]
+    cells = [each.text.strip() for each in page.all("td")]
+    assert all(gpu_hours(job["lost_gpu_seconds"]) in cells for job in answer)
+    page = Document.of(browser.get("/jobs?cause=gpu_hardware&sort=-lost_gpu_seconds"))
+    failed = api.get("/v1/jobs", params={"cause": "gpu_hardware"}).json()["jobs"]
+    assert sorted(jobs(page)) == sorted(job["job"] for job in failed) != []
+    (chosen,) = [each.text for each in page.all("option") if "selected" in each.attributes]
+    assert chosen == "gpu_hardware"
+    assert any("cause=gpu_hardware" in link and "sort=-failures" in link for link in page.links)
 
 
 def test_days_include_the_last(site: Site) -> None:

@@ -27,7 +27,7 @@ def test_pages_of_a_pruned_job_say_what_is_gone(store: Store) -> None:
         assert "were pruned on" in page.text_of("section", id="life")
         assert "were pruned on" not in before.text_of("section", id="life")
         assert page.text_of("section", id="why") == before.text_of("section", id="why")
-        assert not {f"{PAGE}/events", f"{PAGE}/compile"} & set(page.links)
+        assert not {f"{PAGE}/events", f"{PAGE}/compile", f"{PAGE}/stages"} & set(page.links)
         for gone in ("events", "compile", "attempts/0"):
             refused = Document.of(reader.get(f"{PAGE}/{gone}"), status=410)
             assert "were pruned on" in " ".join(each.text for each in refused.all("p"))

@@ -1,8 +1,9 @@
 """Where a finding's change comes from, drawn and as a table that leaves nothing out."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 from ett_service.pages.ask import Question
 from ett_service.pages.regressions.evidence import contributions, suspects
@@ -13,7 +14,32 @@ QUESTION = Question("/v1/regressions/f", is_list=False)
 def _found(phases: Mapping[str, float], cohorts: Mapping[str, float]) -> dict[str, Any]:
     points = {"within_points": -0.3, "mix_points": None}
     shares = {"phase_shares": phases, "cohort_shares": cohorts}
-    return {"verdict": "regression", "attribution": shares | points}
+    return {
+        "verdict": "regression",
+        "project": "research",
+        "cohort": {"cluster": "birch", "model": ""},
+        "after": {"from": "2026-03-02T00:00:00Z", "to": "2026-03-09T00:00:00Z"},
+        "attribution": shares | points,
+    }
+
+
+def test_a_bar_leads_to_the_jobs_that_made_it() -> None:
+    found = _found({"pt2_compile": 0.9}, {"model=a,team=": 0.8, "others": 0.2})
+    phases, cohorts = contributions(found, QUESTION)
+    since = {"from": ["2026-03-02T00:00:00Z"], "to": ["2026-03-09T00:00:00Z"]}
+    wanted = (
+        (phases, {"where": ["cluster:birch", "model:"], "category": ["pt2_compile"]}),
+        (cohorts, {"where": ["model:a", "team:"]}),
+    )
+    for panel, asked in wanted:
+        assert panel.table is not None
+        href = panel.table.rows[0][0].href
+        address = urlsplit(href)
+        assert (address.path, address.fragment) == ("/", "jobs")
+        assert parse_qs(address.query) == since | asked | {"project": ["research"]}
+        assert escape(href) in str(panel.chart)
+    assert cohorts.table is not None
+    assert not cohorts.table.rows[1][0].href, "many others have no condition"
 
 
 def test_phases_and_cohorts_are_drawn_the_largest_first() -> None:

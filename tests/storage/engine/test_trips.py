@@ -103,7 +103,7 @@ def test_nothing_stands_of_a_last_trip_that_an_error_ends(store: Store, project_
 
 
 @ON_POSTGRESQL
-def test_an_outage_in_the_last_trip_is_told_as_one(store: Store) -> None:
+def test_an_outage_in_the_last_trip_is_reported_as_one(store: Store) -> None:
     def work(conn: Connection) -> None:
         begin_last_trip(conn)
         conn.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
