@@ -128,7 +128,8 @@ def drained(server: Server, root: Path, job: str, size: int) -> Drain:
         seconds = time.perf_counter() - began
         answer.seek(0)
         counts = json.load(answer)
-    if process.returncode or counts["accepted"] != left.events or any(root.rglob("*.jsonl")):
+    n_acknowledged = counts["accepted"] + counts["duplicate"]  # twice where an answer was lost
+    if process.returncode or n_acknowledged != left.events or any(root.rglob("*.jsonl")):
         raise RuntimeError(f"of {left.events} events: {counts}")
     return Drain(Rate(left.events, left.size, seconds), usage.ru_maxrss)
 

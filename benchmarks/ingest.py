@@ -42,7 +42,7 @@ GOAL_SINGLE = 20.0
 GOAL_BYTES = 200
 GOAL_FULL = 0.8
 SINGLE_CONNECTIONS = 64
-_EVENT_BYTES = 272
+EVENT_BYTES = 272
 _PAGE = b"\0" * 4096
 _SYNCS = 200
 
@@ -78,7 +78,7 @@ class Round:
 
 def load_of(name: str, batches: int) -> list[list[bytes]]:
     """Return so many batches for each connection, of a job each."""
-    size = batches * 1000 * _EVENT_BYTES
+    size = batches * 1000 * EVENT_BYTES
     return [bodies_of(f"{name}-{n}", size, PLAIN)[0] for n in range(CONNECTIONS)]
 
 

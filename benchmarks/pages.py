@@ -307,36 +307,32 @@ def _load(page: Any, shown_ms: float) -> Load:
     )
 
 
-def mlflow_drawn(python: str, folder: Path, names: Sequence[str]) -> None:
-    """Print how long MLflow's list of as many runs takes in the same browser."""
+@contextmanager
+def mlflow_served(python: str, folder: Path) -> Iterator[str]:
+    """Serve MLflow on SQLite, with the program of its environment, and yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    store = f"sqlite:///{folder / 'mlflow.db'}"
-    command = [
-        python,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        store,
-        "--port",
-        str(port),
-        "--workers",
-        "1",
-    ]
+        port = str(free.getsockname()[1])
+    url, store = f"http://127.0.0.1:{port}", f"sqlite:///{folder / 'mlflow.db'}"
+    command = [python, "-m", "mlflow", "server", "--backend-store-uri", store]
+    command += ["--port", port, "--workers", "1"]
     with (folder / "mlflow.log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)  # noqa: S603 -- asked for
     try:
         wait_for(lambda: _answers(url), patience_s=_PATIENCE_S)
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def mlflow_drawn(python: str, folder: Path, names: Sequence[str]) -> None:
+    """Print how long MLflow's list of as many runs takes in the same browser."""
+    with mlflow_served(python, folder) as url:
         made = subprocess.run(  # noqa: S603 -- asked for
             [python, "-c", _MLFLOW, url, *reversed(names)],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         first_load(f"{url}/#/experiments/{made.stdout.split()[-1]}/runs", names[0])
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def _answers(url: str) -> bool:

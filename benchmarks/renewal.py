@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
-from ett_service.core.planning.scale import best_interval, expected_ratio, published_ratio
+from ett_service.core.planning.checkpoint_interval import (
+    best_interval,
+    expected_ratio,
+    published_ratio,
+)
 from tests.core.renewal_simulation import simulated_ratio
 
 GOAL = 0.01

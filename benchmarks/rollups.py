@@ -114,8 +114,9 @@ def with_step(step: Callable[..., None]) -> None:
     aggregation.roll_up = step
 
 
-def nothing(*_: Any) -> None:
+def nothing(*_: Any, is_new: bool) -> None:
     """Leave the rollups as they are."""
+    del is_new
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:
@@ -150,17 +151,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         page = synced_page(Path(folder) / "page")()
         page_us = statistics.median(microseconds(page) for _ in range(arguments.rounds))
-        urls = {"sqlite": [f"sqlite:///{folder}/{name}.db" for name in ("with", "without")]}
-        if server := _server(stack):
-            urls["postgresql"] = [stack.enter_context(new_postgresql(server)) for _ in range(2)]
-        for engine, pair in urls.items():
+        for engine, pair in pairs(Path(folder), stack).items():
             results[engine] = measured(pair, arguments.rounds)
     if arguments.json:
         print(json.dumps({"page_us": page_us, **results}))
     else:
         _print(page_us, results)
-    met = all(result["share"] <= GOAL for result in results["sqlite"].values())
-    return 0 if met else 3
+    shapes = [shape for of_engine in results.values() for shape in of_engine.values()]
+    return 0 if all(shape["share"] <= GOAL for shape in shapes) else 3
+
+
+def pairs(folder: Path, stack: ExitStack) -> dict[str, list[str]]:
+    """Return the addresses of two empty databases of each kind."""
+    urls = {"sqlite": [f"sqlite:///{folder}/{name}.db" for name in ("with", "without")]}
+    if server := _server(stack):
+        urls["postgresql"] = [stack.enter_context(new_postgresql(server)) for _ in range(2)]
+    return urls
 
 
 def _server(stack: ExitStack) -> str | None:
@@ -178,7 +184,7 @@ def _print(page_us: float, results: dict[str, dict[str, dict[str, float]]]) -> N
             print(
                 f"{name:48}{result['with_us']:10.0f}{result['without_us']:10.0f}{result['share']:8.1%}"
             )
-    print(f"goal: on SQLite at most {GOAL:.0%} of the aggregation, whatever the shape")
+    print(f"goal: at most {GOAL:.0%} of the aggregation, whatever the shape, on both")
 
 
 if __name__ == "__main__":

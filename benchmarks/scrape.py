@@ -29,8 +29,7 @@ from sqlalchemy import Connection, Engine, create_engine, insert, text
 from benchmarks.freshness import address, databases, process
 from ett_service.core.fleet.counters import PHASES
 from ett_service.core.words import Category
-from ett_service.metrics.families import COUNTERS, GAUGES, Family, Kind
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import COUNTERS, GAUGES, Family, Kind, TextFormat
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.metrics.counters import Exemplar

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.freshness import Server, databases, serving
 from benchmarks.scrape import CLUSTERS, COHORTS, fill, series
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 

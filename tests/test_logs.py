@@ -111,7 +111,7 @@ def test_what_lies_below_the_level_is_left_out() -> None:
     assert stream.getvalue() == ""
 
 
-def test_libraries_tell_of_trouble_only() -> None:
+def test_libraries_log_trouble_only() -> None:
     stream = _written()
     logging.getLogger("alembic.runtime.migration").info("Context impl SQLiteImpl.")
     logging.getLogger("uvicorn.error").warning("trouble")

@@ -25,14 +25,16 @@ from ett_service.storage.fleet import contributions
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
+    ClaimedJob,
     JobChanges,
     LedgerRows,
     PreviousLedger,
     StoredLedger,
+    claim,
     existing_rows,
+    read_whole,
 )
 from ett_service.storage.jobs import batches
-from ett_service.storage.jobs.claims import ClaimedJob, claim, read_whole
 from ett_service.storage.jobs.ledgers import Head
 from ett_service.storage.metrics.counters import CounterSample, counter_sample
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey

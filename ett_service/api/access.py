@@ -34,8 +34,7 @@ from ett_service.api.state import AppState
 from ett_service.api.usage import REFUSED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
-from ett_service.metrics.families import OWN
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import OWN, TextFormat
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health, processes
 from ett_service.api.access import Access, OwnMetrics
-from ett_service.api.jobs import attempt_timeline, attempts, checkpoints, productivity, timeline
+from ett_service.api.jobs import attempts, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.load import connections
 from ett_service.api.load.admission import Admission
@@ -30,26 +30,8 @@ from ett_service.api.load.overload import Admitted, Reads
 from ett_service.api.metrics import scrape
 from ett_service.api.problems import add_handlers
 from ett_service.api.receivers import deliveries, receivers
-from ett_service.api.record import (
-    audit,
-    corrections,
-    deletion,
-    events,
-    keys,
-    markers,
-    traces,
-    trainer_status,
-)
-from ett_service.api.regressions import (
-    causes,
-    comparison,
-    confirmation,
-    mutes,
-    power,
-    triage,
-    tuning,
-    values,
-)
+from ett_service.api.record import audit, corrections, events, keys, markers, traces, trainer_status
+from ett_service.api.regressions import causes, comparison, confirmation, mutes, power, triage
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.start import hand_out_first_key, record_settings
 from ett_service.api.state import AppState, is_loopback
@@ -78,21 +60,19 @@ ROUTERS = (
     jobs.router,
     events.job_router,
     timeline.router,
-    attempt_timeline.router,
-    checkpoints.router,
     attempts.router,
     productivity.router,
+    attempts.id_router,
     *_questions(),
     corrections.router,
-    deletion.router,
+    corrections.deletion_router,
     markers.router,
     comparison.router,
     power.router,
     causes.router,
-    tuning.router,
+    triage.tuning_router,
     mutes.router,
     regressions.router,
-    values.router,
     triage.router,
     confirmation.router,
     keys.router,
@@ -263,7 +243,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        """Whether to stop: also for a signal that came before uvicorn heeded signals."""
         return await super().on_tick(counter) or self._ended.is_set()
 
 

@@ -25,9 +25,9 @@ from pyarrow import parquet
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 
-from ett_service.api.columns import Column, ColumnKind, columns_of
 from ett_service.api.load.admission import Refused as Refusal
 from ett_service.api.load.overload import Packed
+from ett_service.api.pagination import Column, ColumnKind, columns_of
 from ett_service.api.problems import Problem, ProblemKind, declared, fault_members
 from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind

@@ -1,7 +1,7 @@
 """What routes ask for, as typed aliases: a connection, a key, a job, a scope and a window."""
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar
 
@@ -291,12 +291,14 @@ Job = Annotated[str, Depends(_job)]
 _DIMENSION = f"(?:{'|'.join(GROUPS)})"
 _NONE_TWICE = r"(?!(?:.*,)?([a-z_]+),(?:.*,)?\1(?:,|$))"
 
-Condition = Annotated[
-    str,
-    WithJsonSchema(
-        {"type": "string", "pattern": rf"^{_DIMENSION}:[^\x00]{{0,{MOST_CHARACTERS}}}$"}
-    ),
-]
+
+def condition(names: Iterable[str]) -> WithJsonSchema:
+    """Describe `NAME:VALUE`, of one of these names."""
+    pattern = rf"^(?:{'|'.join(names)}):[^\x00]{{0,{MOST_CHARACTERS}}}$"
+    return WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+Condition = Annotated[str, condition(GROUPS)]
 """`DIMENSION:VALUE`, read by ``scope.where``."""
 
 AT_MOST = {"maxItems": MOST_CONDITIONS}

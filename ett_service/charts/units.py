@@ -115,8 +115,8 @@ def subject_in_words(finding: Answer) -> str:
     name, metric = subject(finding), finding["metric"]
     if not name.startswith(metric):
         return name  # a phase or stage, which is called as it was reported
-    said = "ETT%" if metric == "ett_ratio" else metric.removesuffix("_seconds").replace("_", " ")
-    return said + name.removeprefix(metric)
+    words = "ETT%" if metric == "ett_ratio" else metric.removesuffix("_seconds").replace("_", " ")
+    return words + name.removeprefix(metric)
 
 
 def cohort(values: Mapping[str, str]) -> str:

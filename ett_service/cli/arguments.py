@@ -46,6 +46,17 @@ def instant(text: str) -> str:
         raise ArgumentTypeError(f"{text!r} is before the year 1") from None
 
 
+def instant_us(text: str) -> int:
+    """Read an instant as ``instant`` does into microseconds, for a verb that asks no server."""
+    from ett_service.ingest.refusals import Fault  # noqa: PLC0415 -- it needs the server's packages
+    from ett_service.ingest.text import parse_instant  # noqa: PLC0415 -- likewise
+
+    try:
+        return parse_instant(instant(text))
+    except Fault:
+        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
+
+
 def _first_instant(day: str) -> str:
     try:
         date.fromisoformat(day)

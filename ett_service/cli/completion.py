@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 import argcomplete
 from argcomplete.shell_integration import shellcode
 
-from ett_service.cli.mistakes import actions
 from ett_service.cli.remote import ask, of_project
-from ett_service.cli.verb import Failure, Verb
+from ett_service.cli.verb import Failure, Verb, actions
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ett_service.cli.mistakes import check_options, check_verb
-from ett_service.cli.verb import Exit, Failure, Verb, perform
+from ett_service.cli.verb import Exit, Failure, Verb, check_options, check_verb, perform
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
 
@@ -94,8 +93,8 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "explain": Entry("break a change of ETT%% down into its causes", "fleet.explain"),
     "changes": Entry("compare the fleet before and after markers", "fleet.changes"),
     "what-if": Entry("estimate what an improvement would have gained", "fleet.what_if"),
-    "checkpoint-advice": Entry("recommend a checkpoint interval", "fleet.checkpoint_advice"),
-    "compile-advice": Entry("name what would save compile time", "fleet.compile_advice"),
+    "checkpoint-advice": Entry("recommend a checkpoint interval", "fleet.advice", "CHECKPOINTS"),
+    "compile-advice": Entry("name what would save compile time", "fleet.advice", "COMPILES"),
     "estimate": Entry("estimate time and cost of a planned run", "fleet.estimate"),
     "detect": Entry("backtest the search for regressions", "regressions.detect"),
     "regressions": Entry("list, explain, triage and mute regressions", "regressions.regressions"),
@@ -107,8 +106,8 @@ VERBS: Mapping[str, Entry | PlainEntry] = {
     "recompute": Entry(
         "recompute every job and rewrite its numbers", "operations.database", "RECOMPUTE"
     ),
-    "backup": Entry("copy a SQLite database while it is used", "operations.backup"),
-    "prune": Entry("delete the events of jobs that are long over", "operations.prune"),
+    "backup": Entry("copy a SQLite database while it is used", "operations.database", "BACKUP"),
+    "prune": Entry("delete the events of jobs that are long over", "operations.database", "PRUNE"),
     "receivers": Entry("manage who is notified of regressions", "receivers"),
     "keys": Entry("create, list, rotate and revoke API keys", "record.keys"),
     "audit-log": Entry("list what administrators did", "record.audit_log"),

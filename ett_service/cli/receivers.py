@@ -8,11 +8,11 @@ from typing import Any
 from ett_service.cli.arguments import named, pair, project, server
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     identifier,
     number,
+    outcome,
     prose,
     spare,
     styled,

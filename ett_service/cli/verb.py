@@ -1,18 +1,21 @@
-"""What a verb of ``ett`` is: its arguments, its answer, and how that is printed.
+"""What a verb of ``ett`` is: its arguments, its answer and how that is printed, and mistyped words.
 
 This module imports the standard library alone: a trainer's image has nothing else.
 """
 
 import sys
 import time
-from argparse import ArgumentParser, HelpFormatter, Namespace
-from collections.abc import Callable, Mapping
+from argparse import Action, ArgumentParser, HelpFormatter, Namespace, _SubParsersAction
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from ett_service.cli.output import write_json
 from ett_service.core.errors import EttError
+
+_COMMANDS = frozenset({"run"})  #: the words of these are another command's, too
 
 
 class Exit(IntEnum):
@@ -133,3 +136,41 @@ def perform(args: Namespace) -> Exit:
         else:
             verb.write(answer, args)
     return verb.exit_code(answer, args)
+
+
+class Mistyped(Failure):
+    """The command line names what there is not."""
+
+    code = Exit.USAGE
+
+
+def check_verb(word: str, verbs: Iterable[str]) -> None:
+    """Raise ``Mistyped`` where a verb is named and is none of *verbs*."""
+    if word and word not in (names := [*verbs]):
+        raise Mistyped(f"there is no verb {word!r}{_meant(word, names)}", "See: ett --help")
+
+
+def check_options(verb: str, parser: ArgumentParser, words: Sequence[str]) -> None:
+    """Raise ``Mistyped`` where *words* have an option of neither the verb nor an act of it."""
+    if verb in _COMMANDS:
+        return
+    options = [option for action in actions(parser) for option in action.option_strings]
+    for word in words[: words.index("--") if "--" in words else None]:
+        name = word.partition("=")[0]
+        if name.startswith("--") and not any(option.startswith(name) for option in options):
+            hint = f"See: ett {verb} --help"
+            raise Mistyped(f"`ett {verb}` has no option {name}{_meant(name, options)}", hint)
+
+
+def actions(parser: ArgumentParser) -> Iterator[Action]:
+    """Yield the arguments of a parser and of those below it."""
+    for action in parser._actions:  # noqa: SLF001 - nothing public lists them
+        yield action
+        if isinstance(action, _SubParsersAction):
+            for below in action.choices.values():
+                yield from actions(below)
+
+
+def _meant(word: str, names: Sequence[str]) -> str:
+    close = get_close_matches(word, names, n=1)
+    return f"; did you mean {close[0]}?" if close else ""

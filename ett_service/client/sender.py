@@ -24,7 +24,7 @@ from ett_service.client.sending.notices import Closing, goes_on, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.sending.seals import bare
 from ett_service.client.sending.sweeping import KEPT_SECONDS, sweep
-from ett_service.client.starting.begun import begins_first
+from ett_service.client.starting.opening import begins_first
 
 TICK_SECONDS = 1.0
 _ADOPT_SECONDS = 30.0

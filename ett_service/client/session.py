@@ -19,13 +19,13 @@ from ett_service.client.identity import (
     identify,
     is_disabled,
     job_name,
+    told_facts,
 )
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
 from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
-from ett_service.client.starting.opening import own_launch, say_facts, say_start
-from ett_service.client.starting.startup import say_startup
+from ett_service.client.starting.opening import own_launch, say_facts, say_start, say_startup
 
 _EXIT_SECONDS = 1.5  #: so that an exit takes two seconds on a busy machine as well
 
@@ -96,7 +96,7 @@ class Session:
         return replace(setup, identity=replace(identity, cycle=cycle))
 
     def watch(self) -> None:
-        """Tell how this process ends, a forked one that has begun its own recording included."""
+        """Report how this process ends, a forked one that has begun its own recording included."""
         if self._exits is None:
             self._exits = Exits(_tell_end, self.close)
             self._exits.watch()
@@ -232,7 +232,7 @@ def _begin(
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
-    say_facts(recorder, gpus, facts)
+    say_facts(recorder, gpus, {**told_facts(env), **facts})
     launched_at = say_start(recorder, env, gpus, states, first_life=session.is_first_life)
     if session.is_first_life:
         say_startup(recorder, launched_at)

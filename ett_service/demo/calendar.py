@@ -33,7 +33,7 @@ class Draws:
         return max(1, round(self._random.expovariate(1.0) * mean_us))
 
     def chance(self, probability: float) -> bool:
-        """Tell whether something of this probability happens."""
+        """Whether something of this probability happens."""
         return self._random.random() < probability
 
     def misses(self, probability: float) -> int:
@@ -72,7 +72,7 @@ class Tape:
         self.until_us = until_us
         self._of_all = {"job": job, **{name: value for name, value in named.items() if value}}
 
-    def tell(self, kind: str, at: int, **members: object) -> None:
+    def record(self, kind: str, at: int, **members: object) -> None:
         """Record one event, unless it would come too late."""
         if at <= self.until_us:
             stated = {name: value for name, value in members.items() if value is not None}
@@ -83,9 +83,9 @@ class Tape:
     ) -> int:
         """Record a phase or a stage of it from *start* to *end*, and return its end."""
         if end <= self.until_us:
-            self.tell("span", end, phase=phase, stage=stage, start=rfc3339(start), **members)
+            self.record("span", end, phase=phase, stage=stage, start=rfc3339(start), **members)
         elif start < self.until_us:
-            self.tell("phase_started", start, phase=phase, stage=stage, **members)
+            self.record("phase_started", start, phase=phase, stage=stage, **members)
         return end
 
 
@@ -204,5 +204,5 @@ def day_of(at: int) -> date:
 
 
 def is_month_end(day: date) -> bool:
-    """Tell whether *day* is one of the last of its month."""
+    """Whether *day* is one of the last of its month."""
     return (day + timedelta(days=_MONTH_END_DAYS)).month != day.month

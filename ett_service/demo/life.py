@@ -29,15 +29,15 @@ class Running:
     at: int
 
     def sign(self, now: int) -> WireEvent:
-        """Return what the attempt tells of itself at a later instant."""
+        """Return what the attempt reports of itself at a later instant."""
         tape = Tape(self.job.name, now, **self.named)
         if self.step is None:
-            tape.tell("heartbeat", now)
+            tape.record("heartbeat", now)
         else:
             more = (now - self.at) // self.job.step_us
             step = self.step + more
             at = self.at + more * self.job.step_us
-            tape.tell("progress", at, step=step, **self.job.totals(step))
+            tape.record("progress", at, step=step, **self.job.totals(step))
         return tape.events[0]
 
 
@@ -115,7 +115,7 @@ class Life:
             self._shut_down(tape, trained)
         elif stop.at <= almanac.end_us:
             if stop.hangs and begins <= quiet:
-                tape.tell("phase_started", quiet, phase="stalled")
+                tape.record("phase_started", quiet, phase="stalled")
             self._stop(tape, stop)
         else:
             self._go_on(tape, trained.at, trained.step if begins <= almanac.end_us else None)
@@ -137,12 +137,12 @@ class Life:
 
     def _stop(self, tape: Tape, stop: Stop) -> None:
         if stop.outcome is None:
-            tape.tell("heartbeat", stop.at)
+            tape.record("heartbeat", stop.at)
         else:
             ending = {"outcome": stop.outcome.value, **stop.members}
-            tape.tell("attempt_ended", stop.at, **ending)
+            tape.record("attempt_ended", stop.at, **ending)
             if stop.then is Then.OVER:
-                tape.tell("job_ended", stop.at + SECOND, outcome=stop.outcome.value)
+                tape.record("job_ended", stop.at + SECOND, outcome=stop.outcome.value)
                 self.story.ended_at = stop.at
         if stop.cause is not None:
             self.story.causes[stop.cause] += 1
@@ -150,21 +150,21 @@ class Life:
             self.story.rows[stop.row] += 1
 
     def _go_on(self, tape: Tape, at: int, step: int | None) -> None:
-        """Tell a sign of life at the end of the fleet."""
-        tape.tell("heartbeat", self._almanac.end_us)
+        """Record a sign of life at the end of the fleet."""
+        tape.record("heartbeat", self._almanac.end_us)
         self.story.running = Running(self._job, self._place.members(), step, at)
 
     def _shut_down(self, tape: Tape, trained: Trained) -> None:
         at = begun = trained.at
         at = tape.span("shutdown", at, at + self._draws.about(35 * SECOND, 0.3), "final_checkpoint")
-        tape.tell("checkpoint_saved", at, step=trained.step, bytes=self._job.checkpoint_bytes)
+        tape.record("checkpoint_saved", at, step=trained.step, bytes=self._job.checkpoint_bytes)
         if self._job.kind in _PUBLISHES:
             publish = self._draws.about(self._job.model.publish_s * SECOND, 0.3)
             at = tape.span("shutdown", at, at + publish, "model_publish")
         at = tape.span("shutdown", at, at + self._draws.about(12 * SECOND, 0.4), "teardown")
         tape.span("shutdown", begun, at)
-        tape.tell("attempt_ended", at, outcome=Outcome.COMPLETED.value, exit_code=0)
-        tape.tell("job_ended", at, outcome=Outcome.COMPLETED.value)
+        tape.record("attempt_ended", at, outcome=Outcome.COMPLETED.value, exit_code=0)
+        tape.record("job_ended", at, outcome=Outcome.COMPLETED.value)
         self.story.ended_at = at
         if at > self._almanac.end_us:
             self._go_on(tape, at, None)
@@ -186,19 +186,19 @@ class Life:
         return self._queue(submitted, self._first_wait())
 
     def _queue(self, at: int, wait: int) -> int:
-        """Tell of the queue from an instant on, and return when it is over."""
+        """Record the queue from an instant on, and return when it is over."""
         begins = free_at = at + wait
         for window in self._almanac.closed(self._job.model.cluster):
             if at in window or begins in window:
                 begins = window.to_us + self._draws.about(8 * MINUTE, 0.6)
         tape = Tape(self._job.name, self._almanac.end_us, **self._place.members())
-        tape.tell("phase_started", at, phase="queued")
-        tape.tell("phase_ended", begins, phase="queued")
-        self._tell_reasons(tape, at, begins, is_closed=begins != free_at)
+        tape.record("phase_started", at, phase="queued")
+        tape.record("phase_ended", begins, phase="queued")
+        self._record_reasons(tape, at, begins, is_closed=begins != free_at)
         self.story.events += tape.events
         return begins
 
-    def _tell_reasons(self, tape: Tape, at: int, begins: int, *, is_closed: bool) -> None:
+    def _record_reasons(self, tape: Tape, at: int, begins: int, *, is_closed: bool) -> None:
         """Tell, in Slurm's words, what a wait was for."""
         draws = self._reasons
         if draws.chance(_LIMITED):

@@ -33,7 +33,7 @@ class Job:
     steps: int
     step_us: int
     flops_a_step: float
-    tells_gpus: bool
+    reports_gpus: bool
 
     @property
     def is_urgent(self) -> bool:
@@ -71,7 +71,7 @@ class Job:
             "parameters": self.model.parameters,
             "precision": self.model.precision,
         }
-        return facts | ({"gpus": self.gpus} if self.tells_gpus else {})
+        return facts | ({"gpus": self.gpus} if self.reports_gpus else {})
 
 
 def submit(
@@ -96,7 +96,7 @@ def submit(
         steps=max(20, length_us // step_us),
         step_us=step_us,
         flops_a_step=gpus * peak * mfu * step_us / SECOND,
-        tells_gpus=kind == "pretrain" or not draws.chance(_UNKNOWN_SIZE),
+        reports_gpus=kind == "pretrain" or not draws.chance(_UNKNOWN_SIZE),
     )
 
 
@@ -130,14 +130,14 @@ class Start:
 
 
 def start_up(tape: Tape, draws: Draws, planted: Planted, start: Start, at: int) -> int:
-    """Tell the stations from *at* on, and return the instant at which the loop begins."""
+    """Record the stations from *at* on, and return the instant at which the loop begins."""
     if not start.in_place:
         at = _allocate(tape, draws, start.job.gpus, at)
     job = start.job
-    tape.tell(
+    tape.record(
         "attempt_started",
         at,
-        gpus=job.gpus if job.tells_gpus else None,
+        gpus=job.gpus if job.reports_gpus else None,
         hosts=max(1, job.gpus // 8),
         code_version=start.code_version,
         reason=start.reason,
@@ -166,14 +166,14 @@ def _initialize(tape: Tape, draws: Draws, planted: Planted, start: Start, at: in
         at = tape.span("launcher_init", at, at + round(length), stage)
     if start.step:
         size = start.job.checkpoint_bytes
-        tape.tell("checkpoint_restored", at, step=start.step, bytes=size)
+        tape.record("checkpoint_restored", at, step=start.step, bytes=size)
     return at
 
 
 def _compile(
     tape: Tape, draws: Draws, planted: Planted, start: Start, *, init_from: int, at: int
 ) -> int:
-    """Tell the compile; the first batch is fetched beside it, and the later of them ends it."""
+    """Record the compile; the first batch is fetched beside it, and the later of them ends it."""
     model = start.job.model
     first_batch = draws.about(_FIRST_BATCH * model.init_s * SECOND, 0.3)
     whole = draws.about(model.compile_s * SECOND, 0.14)
@@ -222,7 +222,7 @@ class Loop:
 
     def run(self, at: int, step: int) -> Trained:
         """Train from the step after *step* to the last or to where the tape ends."""
-        self._tape.tell("phase_started", at, phase="train_loop")
+        self._tape.record("phase_started", at, phase="train_loop")
         state = Trained(step, at, step, in_loop=at <= self._tape.until_us)
         saves = 0
         is_first = True
@@ -235,7 +235,7 @@ class Loop:
             saves += 1
             self._hold_up(state, evaluates=saves % _EVALUATES_EVERY == 0)
         if state.step == self._job.steps and state.at <= self._tape.until_us:
-            self._tape.tell("phase_ended", state.at, phase="train_loop")
+            self._tape.record("phase_ended", state.at, phase="train_loop")
         return state
 
     def _goes_on(self, state: Trained) -> bool:
@@ -256,7 +256,7 @@ class Loop:
         state.in_loop = done == steps
 
     def _progress(self, at: int, step: int) -> None:
-        self._tape.tell("progress", at, step=step, **self._job.totals(step))
+        self._tape.record("progress", at, step=step, **self._job.totals(step))
 
     def _save(self, state: Trained) -> None:
         model = self._job.model
@@ -267,7 +267,7 @@ class Loop:
         saved_at = state.at + upload
         if saved_at <= self._tape.until_us:
             state.durable = state.step
-            self._tape.tell(
+            self._tape.record(
                 "checkpoint_saved",
                 saved_at,
                 step=state.step,

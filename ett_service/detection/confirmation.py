@@ -21,7 +21,7 @@ from ett_service.core.regressions.confirmation import (
 from ett_service.core.regressions.finding import Attribution, Finding
 from ett_service.core.words import OTHER
 from ett_service.detection.comparison.job_sets import JobSet, SetValue, values
-from ett_service.storage.regressions.attempt_facts import (
+from ett_service.storage.regressions.cohort_facts import (
     CACHE,
     START,
     AttemptFacts,

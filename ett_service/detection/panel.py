@@ -12,9 +12,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory, kinds
 from ett_service.detection.observed.sample import Flags, Floats, Ints
-from ett_service.detection.window import WEEK_DAYS, Groups
+from ett_service.detection.window import (
+    WEEK_DAYS,
+    DayMemory,
+    Evidence,
+    Groups,
+    UsualMemory,
+    day_memory,
+    kinds,
+)
 
 _PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
 _PRIOR_OF_WEEKDAYS = 6.0  #: the pooled variance of weekdays, likewise

@@ -8,10 +8,8 @@ from scipy.special import ndtr
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
-from ett_service.detection.day_memory import UsualMemory, usual_memory
-from ett_service.detection.mix import mix_changes
-from ett_service.detection.models.durations import DurationModel
-from ett_service.detection.models.registry import METRICS
+from ett_service.detection.models import METRICS
+from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
     Z_80,
     Change,
@@ -28,9 +26,10 @@ from ett_service.detection.selection import (
     Scores,
     adjusted,
     candidates,
+    gone,
+    is_stale,
     thresholds,
 )
-from ett_service.detection.stale_changes import gone, is_stale
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -38,11 +37,12 @@ from ett_service.detection.verdict import (
     finding_of,
     is_outage_like,
     is_relabelled,
+    mix_changes,
     of_metric,
     passes,
     without_explained,
 )
-from ett_service.detection.window import Groups, Window, groups
+from ett_service.detection.window import Groups, UsualMemory, Window, groups, usual_memory
 
 LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekdays do not matter
 

@@ -1,10 +1,22 @@
-"""The window of one run: its days, groups of cohorts, and the days that do not count."""
+"""The window of one run: its days, groups of cohorts, and how far neighbouring days hang together.
+
+Some days do not count. Of those that do, the level of a group is its rows' own noise and the
+conditions of the day. The conditions are taken for an autoregressive process of the first order
+(Box and Jenkins 1970): neighbouring days have a covariance, which decays with their distance. So
+days in a row say less than as many that are independent, and the less the longer they are.
+
+Six weeks of one subject say little of that. How like its neighbours a day is, is therefore
+estimated of all subjects together, and a subject's own estimate counts as far as they differ
+(DerSimonian and Laird 1986).
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
@@ -12,6 +24,18 @@ from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints
 from ett_service.detection.options import Memory, Options
 
 WEEK_DAYS = 7
+
+_MOST_DECAY, _USUAL_DECAY = 0.85, 0.6
+_PRIOR_DECAY = 0.3  #: of a standard error: how much the usual decay counts
+_MOST_LAG = 14  #: days over which conditions are followed
+_LAGS = 3  #: of which covariances are estimated
+_SIZES = (1.0, 4.0)  #: values a day that part small, middle and large cohorts
+_KINDS = len(_SIZES) + 2  #: of groups: single cohorts by their size, and all others
+_ROUNDS = 3
+_PRIOR_SERIES = 2.0  #: the pooled covariance counts as this many series of mean information
+_TINY = 1e-12
+
+Kinds = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +199,178 @@ def _held_us(sample: Sample, first: int) -> float:
 def logarithms(us: Ints) -> Floats:
     """Return natural logarithms of microseconds, of 0.1 s at least."""
     return np.log(np.maximum(us, 100_000))
+
+
+class DayMemory(NamedTuple):
+    """How the levels of neighbouring days hang together, by group."""
+
+    covariance: Floats  #: of neighbouring days
+    decay: Floats  #: the factor on it for each further day
+
+    def independence(self, precision: Floats) -> Floats:
+        """Return the part of days of this *precision* that are worth independent ones, by group."""
+        whole = np.maximum(precision.sum(axis=1), _TINY)
+        more = self.variance((precision / whole[:, None])[:, None, :])[:, 0]
+        return np.asarray(1 / (1 + more * whole))
+
+    def variance(self, weights: Floats) -> Floats:
+        """Return what neighbouring days add to the variance of weighted sums of levels.
+
+        *weights* are groups by sums by days.
+        """
+        total = np.zeros(weights.shape[:2])
+        if not self.covariance.any():
+            return total
+        part = 2 * self.covariance
+        for lag in range(1, min(_MOST_LAG, weights.shape[2] - 1) + 1):
+            products = np.einsum("gsd,gsd->gs", weights[:, :, :-lag], weights[:, :, lag:])
+            total += part[:, None] * products
+            part = part * self.decay
+        return total
+
+
+class Evidence(NamedTuple):
+    """How like their neighbours the days of one subject are; kinds of groups by lags from 1.
+
+    How much of a day is noise of its own depends on the size of a cohort, and so does this.
+    """
+
+    correlation: Floats
+    pairs: Floats  #: of days; one over the variance of each correlation
+
+
+class UsualMemory(NamedTuple):
+    """The same of all subjects together."""
+
+    correlation: Floats
+    between: Floats  #: by kind, the variance from one subject to the next
+
+
+def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
+    """Pool the evidence of several subjects; None without any."""
+    of_subjects = list(evidence)
+    if not of_subjects:
+        return None
+    correlation, pairs = (np.stack(part) for part in zip(*of_subjects, strict=True))
+    whole = np.maximum(pairs.sum(axis=0), _TINY)
+    mean = (correlation * pairs).sum(axis=0) / whole
+    spread = (pairs * (correlation - mean) ** 2).sum(axis=0) - (len(of_subjects) - 1)
+    between = np.maximum(spread, 0.0) / np.maximum(whole - (pairs**2).sum(axis=0) / whole, _TINY)
+    return UsualMemory(mean, between[:, 0])
+
+
+def kinds(values: Floats, single: Flags) -> Kinds:
+    """Return the kind of each group, whose memory is shrunk to that of its kind.
+
+    *values* are those of a day of its baseline; *single* tells groups of one cohort.
+    """
+    return np.where(single, np.searchsorted(_SIZES, values, side="right"), _KINDS - 1)
+
+
+class GroupMemory(NamedTuple):
+    """The memory of groups, and what it says of other subjects."""
+
+    memory: DayMemory
+    evidence: Evidence
+
+
+def day_memory(
+    level: Floats, precision: Floats, kind: Kinds, usual: UsualMemory | None = None
+) -> GroupMemory:
+    """Estimate the memory of days from *level* and its *precision*, groups by days.
+
+    The covariance of a series is shrunk to that of all series of its kind, and no less: too small
+    a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of
+    what days share away, which is given back. What is *usual* counts beside a subject's own.
+    """
+    memory = DayMemory(*np.zeros((2, len(level))))
+    evidence = Evidence(*np.zeros((2, _KINDS, _LAGS)))
+    if level.shape[1] < 2 * _MOST_LAG:
+        return GroupMemory(memory, evidence)
+    moments = _Moments.of(level, precision)
+    for _ in range(_ROUNDS):
+        lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
+        covariance, decay = np.zeros((2, len(level)))
+        for place in range(_KINDS):
+            same = kind == place
+            if same.any():
+                of_kind = moments.of_kind(lost, same)
+                evidence.correlation[place], evidence.pairs[place] = of_kind.evidence
+                common = of_kind.beside(usual, place)
+                covariance = np.where(same, moments.shrunk(lost, same, common), covariance)
+                decay = np.where(same, of_kind.decay(common), decay)
+        memory = DayMemory(covariance, decay)
+    return GroupMemory(memory, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _KindMoments:
+    """The covariance that all series of a kind share, by lag."""
+
+    covariance: Floats
+    sure: Floats  #: information in each
+    pairs: Floats
+
+    @property
+    def _unit(self) -> Floats:
+        """What makes a covariance a correlation."""
+        return np.sqrt(self.sure / np.maximum(self.pairs, 1.0))
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence(self.covariance * self._unit, self.pairs)
+
+    def beside(self, usual: UsualMemory | None, place: int) -> Floats:
+        """Return the covariances shrunk to what is usual, by how much subjects differ."""
+        if usual is None:
+            return self.covariance
+        error = 1 / np.maximum(self.pairs[0], 1.0)
+        own = usual.between[place] / (usual.between[place] + error)
+        expected = usual.correlation[place] / np.maximum(self._unit, _TINY)
+        return np.asarray(own * self.covariance + (1 - own) * expected)
+
+    def decay(self, covariance: Floats) -> float:
+        """Return the factor on the covariance for each further day."""
+        second, third = np.maximum(covariance[1:], 0.0)
+        prior = _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), _TINY))
+        near = max(float(covariance[0]) + second, 0.0)
+        decay = (max(float(covariance[1]) + third, 0.0) + _USUAL_DECAY * prior) / (near + prior)
+        return min(float(decay), _MOST_DECAY)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Products of levels some days apart, weighed by their precision."""
+
+    products: Floats  #: mean product of each series; lags from 1 by series
+    sure: Floats  #: information in each
+    pairs: Floats  #: of days with values
+    weights: Floats  #: of each day in the mean of its series
+    of_mean: Floats  #: variance of that mean, were days independent
+
+    @classmethod
+    def of(cls, level: Floats, precision: Floats) -> "_Moments":
+        whole = np.maximum(precision.sum(axis=1), _TINY)
+        weights = precision / whole[:, None]
+        scaled = precision * (level - (weights * level).sum(axis=1)[:, None])
+        products, sure, pairs = np.zeros((3, _LAGS, len(level)))
+        for place, lag in enumerate(range(1, _LAGS + 1)):
+            information = (precision[:, lag:] * precision[:, :-lag]).sum(axis=1)
+            product = (scaled[:, lag:] * scaled[:, :-lag]).sum(axis=1)
+            products[place] = product / np.maximum(information, _TINY)
+            sure[place] = information
+            pairs[place] = ((precision[:, lag:] > 0) & (precision[:, :-lag] > 0)).sum(axis=1)
+        return cls(products, sure, pairs, weights, 1 / whole)
+
+    def of_kind(self, lost: Floats, kind: Flags) -> _KindMoments:
+        """Sum the series of a kind up; *lost* is what fitting their means took."""
+        sure = (self.sure * kind).sum(axis=1)
+        total = ((self.products + lost) * self.sure * kind).sum(axis=1)
+        return _KindMoments(total / np.maximum(sure, _TINY), sure, (self.pairs * kind).sum(axis=1))
+
+    def shrunk(self, lost: Floats, kind: Flags, common: Floats) -> Floats:
+        """Return the covariance of neighbours by series, shrunk to the *common* one."""
+        sure, first = self.sure[0] * kind, float(common[0])
+        shared = _PRIOR_SERIES * sure.sum() / max(int(kind.sum()), 1)
+        own = ((self.products[0] + lost) * sure + first * shared) / np.maximum(sure + shared, _TINY)
+        return np.asarray(np.maximum(own, max(first, 0.0)))

@@ -16,11 +16,11 @@ from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.ledger.results import Checkpoint, JobLedger
 from ett_service.core.planning.checkpoint_interval import (
     CurvePoint,
+    best_interval,
     best_interval_seconds,
     curve,
     flat_band_seconds,
 )
-from ett_service.core.planning.scale import best_interval
 from ett_service.core.words import Period
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import time_between

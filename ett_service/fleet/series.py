@@ -135,6 +135,7 @@ def _is_cut(start_us: int, step: int, window: Window) -> bool:
 
 
 LOST, COST, CATEGORY = "lost", "cost", "category:"
+MEASURES_OF_JOBS = (LOST, COST, *(f"{CATEGORY}{category}" for category in Category))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,5 @@ def _categories(by: str) -> Sequence[Category]:
         return [category for category in Category if category is not Category.EFFECTIVE_TRAINING]
     named = [category for category in Category if by == f"{CATEGORY}{category}"]
     if not named:
-        raise BadQuestion(
-            "by", "unknown_measure", (LOST, COST, *(f"{CATEGORY}{c}" for c in Category))
-        )
+        raise BadQuestion("by", "unknown_measure", MEASURES_OF_JOBS)
     return named

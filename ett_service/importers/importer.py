@@ -1,20 +1,34 @@
-"""What every importer is: a function from paths to runs of wire events and a report of the rest."""
+"""What every importer is: a function from paths to runs of wire events and a report of the rest.
+
+A format's module has a function ``read``: from paths, and a name if all of them are one job, to
+runs and a report. Nothing is read before the first run is asked for, and no more is held than the
+runs of one file. What files hold raises nothing; a path that cannot be read is named in the report.
+"""
 
 import json
+import pickle
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import msgspec
+from typing_extensions import override
 
 from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
 
 WireEvent = dict[str, Any]
 """An event as ``POST /v1/events`` takes it."""
 
+_PACK = 1_000
+_PACKED_FROM = 20_000
+"""Facts of a run; it is imported whole or not at all, so that all have to be held."""
+
+_DIGITS = 32  #: of a digest in an id
 _SHOWN = 5
 _MOST_REMARKS = 1000
 _LONGEST_TEXT = 200
@@ -28,13 +42,53 @@ class Fact(msgspec.Struct, frozen=True, gc=False):
     line: int = 0  #: counted from 1; 0 where no line does
 
 
+class PackedFacts(Sequence[Fact]):
+    """Facts of a large run, deflated a thousand at a time: they take a fifth of the memory."""
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self._packs: list[bytes] = []
+        self._count = 0
+        each = iter(facts)
+        while pack := [(fact.line, fact.event) for fact in islice(each, _PACK)]:
+            self._packs.append(zlib.compress(pickle.dumps(pack), level=1))
+            self._count += len(pack)
+
+    @override
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> Fact: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Fact]: ...
+    @override
+    def __getitem__(self, place: int | slice) -> Fact | list[Fact]:
+        if isinstance(place, int):
+            number = range(self._count)[place]
+            return next(islice(self._unpacked(number), 1))
+        start, stop, step = place.indices(self._count)
+        return list(islice(self._unpacked(start), max(0, stop - start)))[::step]
+
+    @override
+    def __iter__(self) -> Iterator[Fact]:
+        return self._unpacked(0)
+
+    def _unpacked(self, start: int) -> Iterator[Fact]:
+        first, skipped = divmod(start, _PACK)
+        for pack in islice(self._packs, first, None):
+            facts = pickle.loads(zlib.decompress(pack))  # noqa: S301 -- of our own memory
+            for line, event in islice(facts, skipped, None):
+                yield Fact(event, line)
+            skipped = 0
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
     """All that a file says of one run. It is imported whole or not at all."""
 
     path: Path
     job: str
-    facts: tuple[Fact, ...]
+    facts: Sequence[Fact]
 
     @property
     def events(self) -> list[WireEvent]:
@@ -98,30 +152,29 @@ class Report:
             remarks.append(remark)
 
 
-Importer = Callable[[Sequence[Path], str | None], tuple[Iterator[ImportedRun], Report]]
-"""Paths, and a name if all of them are one job, to runs and report.
-
-Nothing is read before the first run is asked for, and no more is held than the runs of one file.
-What files hold raises nothing; a path that cannot be read is named in the report.
-"""
-
-
 def names_cluster(event: WireEvent) -> bool:
     """Whether an event says of which cluster its launch is, and the events that follow it."""
     return CLUSTER_OF_LAUNCH in event.get("attributes", ())
 
 
-def identified(source: str, facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def identified(source: str, facts: Iterable[Fact]) -> Sequence[Fact]:
     """Give each event an id made from its content, and keep each id once.
 
     The same log imported again, from another folder or within a longer copy, is the same events.
     """
-    by_id: dict[str, Fact] = {}
+    known: set[int] = set()
+    distinct_facts = _identified(source, facts, known)
+    few = tuple(islice(distinct_facts, _PACKED_FROM))
+    return few if len(few) < _PACKED_FROM else PackedFacts(chain(few, distinct_facts))
+
+
+def _identified(source: str, facts: Iterable[Fact], known: set[int]) -> Iterator[Fact]:
     for fact in facts:
         identity = identity_of(source, fact.event)
-        if identity not in by_id:
-            by_id[identity] = Fact({"id": identity, **fact.event}, fact.line)
-    return tuple(by_id.values())
+        digest = int(identity[-_DIGITS:], 16)
+        if digest not in known:
+            known.add(digest)
+            yield Fact({"id": identity, **fact.event}, fact.line)
 
 
 def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
@@ -130,14 +183,15 @@ def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
     With *text*, its JSON as :func:`sorted_json` writes it and all ASCII, this is not written again.
     """
     digest = sha256(text).hexdigest() if text else _digest(event)
-    return f"{source}-{digest[:32]}"
+    return f"{source}-{digest[:_DIGITS]}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
     """Pass on each run once, wherever its copies lie."""
     seen = set()
     for run in runs:
-        content = _digest(sorted([fact.event["id"] for fact in run.facts]))
+        # Ids are digests already, and their sum needs no list of them and no order.
+        content = hash((len(run.facts), sum(hash(fact.event["id"]) for fact in run.facts)))
         if content not in seen:
             seen.add(content)
             yield run

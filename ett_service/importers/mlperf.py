@@ -1,10 +1,11 @@
-"""MLPerf Training result logs to wire events.
+"""MLPerf Training result logs, with the systems that they come from, to wire events.
 
 A run is an attempt. The runs of one Slurm allocation (the benchmark's trials) are the cycles of
 one job; any other run is a job of its own. What a run is called depends on its own log alone, as
 far as that says: its trials may be imported one by one, and its log again when it is longer.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,13 +36,74 @@ from ett_service.importers.mlperf_run import (
     samples_done,
     timeline,
 )
-from ett_service.importers.mlperf_system import description, filled_in, is_placeholder, size
+
+BESIDE = "system.json"
+"""The description that may lie beside a log."""
+
+_FOLDER = "systems"
+_PLACEHOLDER = re.compile("PLACEHOLDER|UNKNOWN_MLPERF", re.IGNORECASE)
+_HIGHEST = 4
 
 RESULTS = ("result_*.txt", "result_*.txt.gz")
 """The logs that are looked for in a folder."""
 
 _LONGEST_LAUNCH = 100
 _SECOND_US = 1_000_000
+
+
+def description(folder: Path, report: Report) -> dict[str, Any]:
+    """Read the description of the system whose logs lie in *folder*; empty where there is none.
+
+    It lies beside them, or, as in published results, in the organisation's folder ``systems``
+    under the system's name: ``ORG/systems/NAME.json`` of ``ORG/results/NAME/BENCHMARK``.
+    """
+    for path in (folder / BESIDE, *_of_organisation(folder)):
+        if path.is_file():
+            return _read(path, report)
+    return {}
+
+
+def filled_in(system: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what was never filled in."""
+    return {
+        name: value
+        for name, value in system.items()
+        if value not in ("", None) and not is_placeholder(str(value))
+    }
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a form's own text stands where a name should."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def size(system: Mapping[str, Any]) -> dict[str, int]:
+    """Hosts, and accelerators over all of them, as far as the system's description says."""
+    hosts = _leading_int(system.get("number_of_nodes"))
+    each = _leading_int(system.get("accelerators_per_node"))
+    counts = {"hosts": hosts, "gpus": hosts * each}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _of_organisation(folder: Path) -> Iterator[Path]:
+    named = [path for path in (folder.absolute(), *folder.absolute().parents) if path.name]
+    for system in named[:_HIGHEST]:
+        for above in list(system.parents)[:2]:
+            yield above / _FOLDER / f"{system.name}.json"
+
+
+def _read(path: Path, report: Report) -> dict[str, Any]:
+    try:
+        system = json.loads(path.read_text("utf-8-sig", "replace"))
+    except (OSError, ValueError, RecursionError):
+        report.note(path, "not JSON, so the hardware is unknown")
+        return {}
+    return filled_in(system) if isinstance(system, dict) else {}
+
+
+def _leading_int(value: object) -> int:
+    match = re.match(r"\s*(\d{1,7})\b", str(value))
+    return int(match[1]) if match else 0
 
 
 @dataclass(frozen=True, slots=True)

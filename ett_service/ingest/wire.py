@@ -4,6 +4,7 @@ One struct a type. What the types cannot say ``ett_service.ingest.text`` does, f
 after ``reads``. Where a member is optional, null says the same as leaving it out.
 """
 
+import signal
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -52,8 +53,9 @@ Attributes = Annotated[
     dict[Annotated[str, Meta(max_length=128)], Any],
     Meta(max_length=32, extra={"reads": "attributes"}),
 ]
+_SIGNALS = f"^(?:{'|'.join(sorted(signal.Signals.__members__))})$"
 Signal = Annotated[
-    Annotated[int, Meta(ge=0, le=127)] | Annotated[str, Meta(pattern="^SIG[A-Z0-9]+$")],
+    Annotated[int, Meta(ge=0, le=127)] | Annotated[str, Meta(pattern=_SIGNALS)],
     Meta(extra={"reads": "signal"}),
 ]
 SentOutcome = Annotated[

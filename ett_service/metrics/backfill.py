@@ -13,8 +13,16 @@ from typing import TypeAlias
 from ett_service.core.fleet.counters import BOUNDS_US, OF_A_CLUSTER, Moves, Steps, family_of
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
-from ett_service.metrics.families import COUNTERS, Family, Kind
-from ett_service.metrics.text import END, TextFormat, head, labelled, number
+from ett_service.metrics.families import (
+    COUNTERS,
+    END,
+    Family,
+    Kind,
+    TextFormat,
+    head,
+    labelled,
+    number,
+)
 from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
 
 Labels: TypeAlias = tuple[str, str]

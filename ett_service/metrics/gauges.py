@@ -20,13 +20,11 @@ from ett_service.fleet.economy import Economy, Part
 from ett_service.fleet.scope import Window, window
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.rollups import CohortFilter
+from ett_service.storage.metrics import gauge_values
 from ett_service.storage.metrics import labels as counter_labels
-from ett_service.storage.metrics import running
 from ett_service.storage.metrics.counters import PublishedMetrics, label
+from ett_service.storage.metrics.gauge_values import Deliveries, Firing, Running
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
-from ett_service.storage.metrics.running import Running
-from ett_service.storage.regressions import status
-from ett_service.storage.regressions.status import Deliveries, Firing
 from ett_service.storage.retention import StoreSize
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
@@ -84,7 +82,7 @@ def windows(conn: Connection, shown: ShownLabels, options: GaugeOptions, now_us:
         if name == _BASELINE:
             _add_percentiles(gauges, conn, span, shown)
     _add_settings(gauges, options.economy, now_us)
-    gauges["ett_db_size_bytes"] = [((), running.size_bytes(conn))]
+    gauges["ett_db_size_bytes"] = [((), gauge_values.size_bytes(conn))]
     return dict(gauges)
 
 
@@ -96,10 +94,10 @@ def current(
     before: PublishedMetrics,
 ) -> Gauges:
     """Return what runs now, and the lag of aggregation; *before* is the last publication."""
-    jobs = running.running(conn)
-    waiting = running.waiting(conn)
+    jobs = gauge_values.running(conn)
+    waiting = gauge_values.waiting(conn)
     watermark_us = now_us if waiting.since_us is None else min(now_us, waiting.since_us)
-    markers = running.latest_markers(conn, now_us)
+    markers = gauge_values.latest_markers(conn, now_us)
     folded = counter_labels.folded(conn)
     return {
         **_attempts(jobs, shown, options, now_us, before),
@@ -140,15 +138,15 @@ def weights(conn: Connection, now_us: int) -> dict[str, dict[str, float]]:
 def regressions(conn: Connection, shown: ShownLabels, sla: Sla, now_us: int) -> Gauges:
     """Return firing regressions, response times, detection runs and deliveries."""
     since_us = now_us - PRECISION_DAYS * DAY_US
-    counts = status.counts(conn)
-    real, noise = status.triaged(conn, since_us)
+    counts = gauge_values.counts(conn)
+    real, noise = gauge_values.triaged(conn, since_us)
     return {
-        **_firing(status.firing(conn), shown),
+        **_firing(gauge_values.firing(conn), shown),
         "ett_regressions": [(key, float(count)) for key, count in sorted(counts.items())],
         "ett_regression_precision_ratio": [((), real / (real + noise))] if real + noise else [],
-        **_response_times(status.clocks(conn, since_us), sla, now_us),
-        **_runs(status.runs(conn)),
-        **_deliveries(status.deliveries(conn, now_us - DAY_US), status.disabled(conn)),
+        **_response_times(gauge_values.clocks(conn, since_us), sla, now_us),
+        **_runs(gauge_values.runs(conn)),
+        **_deliveries(gauge_values.deliveries(conn, now_us - DAY_US), gauge_values.disabled(conn)),
     }
 
 
@@ -331,7 +329,7 @@ def _response_times(moments: Iterable[Moments], sla: Sla, now_us: int) -> Gauges
     return gauges
 
 
-def _runs(runs: status.Runs | None) -> Gauges:
+def _runs(runs: gauge_values.Runs | None) -> Gauges:
     if runs is None:
         return {}
     return {

@@ -12,8 +12,16 @@ from sqlalchemy import Connection
 
 from ett_service.core.fleet.counters import BOUNDS_US
 from ett_service.core.intervals import SECOND_US
-from ett_service.metrics.families import COUNTERS, GAUGES, Family, Kind
-from ett_service.metrics.text import TextFormat, head, labelled, number
+from ett_service.metrics.families import (
+    COUNTERS,
+    GAUGES,
+    Family,
+    Kind,
+    TextFormat,
+    head,
+    labelled,
+    number,
+)
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import (
     Exemplar,

@@ -1,31 +1,86 @@
-"""The writer of folded jobs, of one job or of many of a project.
+"""What a fold reads of a job and writes of it: all that it has to know, in one round trip each way.
 
-Each job is first compared with what is stored of it; then the differences of all are written in a
-few statements.
+On PostgreSQL a job is read in one trip. SQLite, which is no trip away and has one writer, is asked
+one thing after the other. To write, each job is first compared with what is stored of it; then the
+differences of one job, or of many of a project, are written in a few statements.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import itemgetter
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection, Select, Table, Text, any_, bindparam, select
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    Table,
+    Text,
+    all_,
+    and_,
+    any_,
+    bindparam,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.core.fleet.contribution import Cells
 from ett_service.core.ledger.results import JobLedger, Segment
 from ett_service.storage.engine import statements
 from ett_service.storage.engine.insertion import Values
-from ett_service.storage.engine.trips import read_together
+from ett_service.storage.engine.trips import begin_and_read, read_and_end, read_together
 from ett_service.storage.fleet.contributions import CohortIds, ContributionChanges, ExistingCells
-from ett_service.storage.jobs.ledgers import PARTS, SEGMENTS, Head, ledger_columns, rows
+from ett_service.storage.jobs import ledgers
+from ett_service.storage.jobs.ledgers import HEAD, PARTS, SEGMENTS, Head, ledger_columns, rows
 from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import CounterSample
-from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
-from ett_service.storage.schema import job_ledger, metadata
+from ett_service.storage.record import dirty_marks
+from ett_service.storage.record.dirty_marks import (
+    BATCHES,
+    BORN,
+    CLAIM,
+    JobBatch,
+    JobKey,
+    Marks,
+    marks_from,
+    of_jobs,
+)
+from ett_service.storage.record.events import (
+    CLOCKS,
+    EVENTS,
+    STANDING_CORRECTIONS,
+    JobRecord,
+    corrections_from,
+    decode_body,
+    events,
+    job_parameters,
+    job_record,
+)
+from ett_service.storage.schema import dirty, event, job_ledger, metadata
+
+_Rows = Sequence[tuple[Any, ...]]
+
+#: By batch, those that marks name and a fold does not know; a batch without events of the job, too.
+_MARKED_EVENTS = (
+    select(dirty.c.batch, event.c.type, event.c.id, event.c.at_us, event.c.body)
+    .outerjoin_from(
+        dirty,
+        event,
+        and_(
+            event.c.project_id == dirty.c.project_id,
+            event.c.job == dirty.c.job,
+            event.c.batch == dirty.c.batch,
+        ),
+    )
+    .where(
+        dirty.c.project_id == bindparam("project_id"),
+        dirty.c.job == bindparam("job"),
+        dirty.c.batch != all_(bindparam("folded", type_=ARRAY(BigInteger))),
+    )
+)
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -38,6 +93,97 @@ _head = itemgetter(*(_columns.index(each.name) for each in fields(Head)))
 
 RowsOf: TypeAlias = Mapping[tuple[str, str], Sequence[Values]]
 """By the name of the table and the job."""
+
+
+class WholeJob(NamedTuple):
+    """A job and all of its events; what comes later in this list may know more."""
+
+    born_us: int | None  #: when its first event came; None if there is no such job
+    head: Head | None  #: of the ledger that is stored
+    batches: Sequence[int]  #: that the marks name
+    record: JobRecord
+
+
+class ClaimedJob(NamedTuple):
+    """A job that is locked until the transaction ends, and whose marks are deleted."""
+
+    born_us: int
+    marks: Marks
+    head: Head | None
+    record: JobRecord  #: with the events that are new to the fold
+
+
+def read_whole(conn: Connection, key: JobKey) -> WholeJob:
+    """Read a job, and lock nothing; *conn* reads no more."""
+    born, head, batches, all_events, clocks, corrections = read_and_end(
+        conn,
+        [
+            (statement, _parameters(key))
+            for statement in (BORN, HEAD, BATCHES, EVENTS, CLOCKS, STANDING_CORRECTIONS)
+        ],
+    )
+    return WholeJob(
+        born[0][0] if born else None,
+        _read_head(head),
+        [batch for (batch,) in batches],
+        _record(key, all_events, clocks, corrections),
+    )
+
+
+def claim(conn: Connection, key: JobKey, folded: Collection[int] | None) -> ClaimedJob | None:
+    """Lock a job, delete its marks, and read what they stand for.
+
+    None, and nothing has changed, if another worker holds it, or if it was deleted or pruned.
+    The record leaves out the batches that were *folded*; it has all events where that is None.
+    """
+    if conn.dialect.name == "sqlite" or folded is None:
+        return _claim(conn, key, folded)
+    parameters = _parameters(key)
+    marked, claimed, head, clocks, corrections = begin_and_read(
+        conn,
+        [
+            (_MARKED_EVENTS, {**parameters, "folded": list(folded)}),
+            *[(each, parameters) for each in (CLAIM, HEAD, CLOCKS, STANDING_CORRECTIONS)],
+        ],
+    )
+    if not claimed:
+        return None
+    marks = marks_from((batch, us) for _, batch, us in claimed if batch is not None)
+    stored = (row for _, *row in marked if row[0] is not None)
+    record = _record(key, stored, clocks, corrections)
+    # What was marked between the two statements.
+    if later := set(marks.batches) - {batch for batch, *_ in marked} - set(folded):
+        record = record._replace(events=[*record.events, *events(conn, *key, later)])
+    return ClaimedJob(claimed[0][0], marks, _read_head(head), record)
+
+
+def _claim(conn: Connection, key: JobKey, folded: Collection[int] | None) -> ClaimedJob | None:
+    born_us = dirty_marks.lock(conn, key)
+    if born_us is None:
+        return None
+    marks = dirty_marks.take(conn, key)
+    head = ledgers.head(conn, key)
+    unread = None if folded is None else [each for each in marks.batches if each not in folded]
+    return ClaimedJob(born_us, marks, head, job_record(conn, key, unread))
+
+
+def _parameters(key: JobKey) -> dict[str, object]:
+    return {**key._asdict(), **job_parameters(key)}
+
+
+def _read_head(rows: _Rows) -> Head | None:
+    return Head(*rows[0]) if rows else None
+
+
+def _record(
+    key: JobKey, stored: Iterable[Sequence[Any]], clocks: _Rows, corrections: _Rows
+) -> JobRecord:
+    return JobRecord(
+        key,
+        [decode_body(*row) for row in stored],
+        dict(clocks),
+        corrections_from(corrections),
+    )
 
 
 @dataclass(slots=True)

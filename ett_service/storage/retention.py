@@ -3,7 +3,7 @@
 A job is pruned as a whole. It is marked first, in one transaction with what is to be deleted, and
 from then on takes no events; the rows go step by step, so that no writer waits for long, and a
 process that dies amid them is gone on for by the next. How much that would free follows from the
-sizes of the tables.
+sizes of the tables. Old deliveries are removed, too, and a job can be deleted for good.
 """
 
 from collections.abc import Mapping
@@ -31,9 +31,15 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import JobState
 from ett_service.storage.engine.statements import lift_time_limit, replace_rows
+from ett_service.storage.fleet import contributions
+from ett_service.storage.receivers.deliveries import DeliveryState
+from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.pruned import pruned
 from ett_service.storage.schema import (
+    attempt_ledger,
+    correction,
+    delivery,
     dirty,
     event,
     job,
@@ -95,6 +101,22 @@ _EVENTS = (
 
 SUGGESTED_DAYS = 90
 """Days of retention, to say what pruning would free where nothing is pruned."""
+
+_DELIVERED = [
+    state.value for state in (DeliveryState.SENT, DeliveryState.SUPERSEDED, DeliveryState.DEAD)
+]
+_OLD_DELIVERIES = (
+    select(delivery.c.id)
+    .where(delivery.c.done.in_(_DELIVERED), delivery.c.done_us < bindparam("before_us"))
+    .limit(bindparam("most"))
+)
+
+OF_A_JOB: tuple[Table, ...] = tuple(
+    table
+    for table in reversed(metadata.sorted_tables)
+    if {"project_id", "job"} <= set(table.columns.keys())
+)
+"""Every table that holds rows of one job, the one that all others refer to last."""
 
 
 def _of(table: Table, other: Table) -> ColumnElement[bool]:
@@ -294,3 +316,61 @@ def _week_bytes(conn: Connection, total_bytes: int, now_us: int) -> int | None:
     earlier_us, earlier_bytes = earlier
     days = (day_us - earlier_us) // DAY_US
     return int((total_bytes - int(earlier_bytes)) * WEEK_DAYS // days)
+
+
+def prune_deliveries(conn: Connection, before_us: int, most: int) -> int:
+    """Remove up to *most* deliveries that were over before an instant; return how many."""
+    ids = conn.execute(_OLD_DELIVERIES, {"before_us": before_us, "most": most}).scalars().all()
+    if ids:
+        conn.execute(delete(delivery).where(delivery.c.id.in_(ids)))
+    return len(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """How much the store holds of a job."""
+
+    events: int
+    attempts: int
+    corrections: int
+
+
+_COUNTED_OF_A_JOB = (event, attempt_ledger, correction)
+_COUNTS = [
+    select(func.count())
+    .select_from(table)
+    .where(table.c.project_id == bindparam("of_project"), table.c.job == bindparam("of_job"))
+    for table in _COUNTED_OF_A_JOB
+]
+_DELETIONS_OF_A_JOB = [
+    delete(table).where(
+        table.c.project_id == bindparam("of_project"), table.c.job == bindparam("of_job")
+    )
+    for table in OF_A_JOB
+]
+
+
+def holdings(conn: Connection, key: JobKey) -> Holdings | None:
+    """Return what a deletion would take; None if there is no such job."""
+    if dirty_marks.born_us(conn, key) is None:
+        return None
+    return Holdings(*(conn.execute(count, _of_job(key)).scalar_one() for count in _COUNTS))
+
+
+def delete_job(conn: Connection, key: JobKey) -> Holdings | None:
+    """Take the job out of the rollups and delete its rows; None if there is no such job.
+
+    The lock keeps the worker and ingest away until the transaction ends. What is sent of the
+    job from then on makes a new one of its name.
+    """
+    if not dirty_marks.wait_for(conn, key, alone=True):
+        return None
+    held = holdings(conn, key)
+    contributions.replace(conn, key, {})
+    for deletion in _DELETIONS_OF_A_JOB:
+        conn.execute(deletion, _of_job(key))
+    return held
+
+
+def _of_job(key: JobKey) -> dict[str, object]:
+    return {"of_project": key.project_id, "of_job": key.job}

@@ -1,7 +1,9 @@
-"""Slurm, as its accounting shows it: ``sacct`` tells of jobs, ``squeue`` which of them still run.
+"""Slurm, as its accounting shows it: ``sacct`` lists jobs, ``squeue`` which of them still run.
 
 ``sacct`` is asked for UTC, for a window that ends now: from the last look that was sent, with some
 overlap, and once an hour for all of it, as slurmdbd may hear of an end late.
+
+Its controller's log is followed beside it: what was added since the last look.
 """
 
 import subprocess
@@ -12,14 +14,25 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from ett_service.importers.files import Unreadable, opened
 from ett_service.importers.importer import ImportedRun, Report
-from ett_service.importers.slurm.attempts import Numbered, numbered
+from ett_service.importers.instants import machine_zone
 from ett_service.importers.slurm.clock import Clock, utc, written
-from ett_service.importers.slurm.facts import ALIVE_EVERY_S, Naming, Taker, imported
+from ett_service.importers.slurm.facts import (
+    ALIVE_EVERY_S,
+    Naming,
+    Numbered,
+    Taker,
+    imported,
+    numbered,
+)
+from ett_service.importers.slurm.preemptions import Preemptions, preemptions_of
 from ett_service.importers.slurm.record import Record
 from ett_service.importers.slurm.table import Table
-from ett_service.watchers.slurm_log import ControllerLog
 from ett_service.watchers.watcher import Snapshot, Unavailable
+
+_MOST_AT_FIRST: Final = 64 << 20  #: of a log that has grown for months
+_AT_ONCE: Final = 1 << 20
 
 DEFAULT_SINCE_S: Final = 86_400.0
 
@@ -40,6 +53,53 @@ _LIVE: Final = "running,suspended,configuring,completing,stopped,signaling,stage
 
 Key = tuple[str, str]
 """Cluster and id of a job; of a heterogeneous one, that of its first component."""
+
+
+def _local() -> Clock:
+    return Clock(machine_zone())
+
+
+@dataclass(slots=True)
+class ControllerLog:
+    """The preemptions in the log at *path*, if there is one; its times are of this machine."""
+
+    path: Path | None = None
+    preemptions: Preemptions = field(default_factory=Preemptions)
+    _clock: Clock = field(default_factory=_local)
+    _inode: int = 0
+    _at: int = 0  #: up to where it was read: the begin of a line
+
+    def read(self) -> str:
+        """Read what is new; return why it cannot be read, empty where it can.
+
+        A log that was rotated, or cut, is read from its begin.
+        """
+        if self.path is None:
+            return ""
+        try:
+            self._read(self.path)
+        except OSError as error:
+            return f"{self.path}: {error.strerror or 'cannot be read'}"
+        except Unreadable as error:
+            return f"{self.path}: {error}"
+        return ""
+
+    def _read(self, path: Path) -> None:
+        with opened(path) as file:
+            state = path.stat()
+            if state.st_ino != self._inode or state.st_size < self._at:
+                is_first = not self._inode
+                self._inode = state.st_ino
+                self._at = max(0, state.st_size - _MOST_AT_FIRST) if is_first else 0
+            file.seek(self._at)
+            while block := file.read(_AT_ONCE):
+                end = block.rfind(b"\n") + 1
+                if not end and len(block) < _AT_ONCE:
+                    return
+                for preemption in preemptions_of(block[:end].split(b"\n"), self._clock):
+                    self.preemptions.add(preemption)
+                self._at += end or len(block)
+                file.seek(self._at)
 
 
 @dataclass(slots=True)
@@ -112,7 +172,7 @@ class Slurm:
     def _read_log(self) -> None:
         trouble = self.log.read()
         if trouble and trouble != self._log_trouble:
-            self.say(f"{trouble}; until it can be read no job is told to be preempted for another")
+            self.say(f"{trouble}; until it can be read no job is reported as preempted for another")
         self._log_trouble = trouble
 
     def _taker(self, life: Record) -> Taker | None:

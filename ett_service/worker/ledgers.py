@@ -27,13 +27,13 @@ from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.lease import SLOTS
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
+from ett_service.storage.fleet.cohort_cap import COHORTS_A_DAY, CohortCapping
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey, Slots
-from ett_service.storage.record.slots import SLOTS
-from ett_service.worker.capping import COHORTS_A_DAY, CohortCapping
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from ett_service.worker.slots import LEASE_SECONDS, SlotsThread
 from ett_service.worker.thread import PeriodicThread

@@ -27,9 +27,9 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers import receivers as stored
 from ett_service.storage.receivers.deliveries import Claim, DeliveryState, Message, TryResult
-from ett_service.storage.receivers.pruning import prune
-from ett_service.storage.regressions import mutes, notices
+from ett_service.storage.regressions import notices
 from ett_service.storage.regressions.findings import Regression
+from ett_service.storage.retention import prune_deliveries
 from ett_service.worker.thread import PeriodicThread
 
 
@@ -52,7 +52,7 @@ def pending(conn: Connection, audience: Audience, now_us: int) -> list[Regressio
     if audience.remind_us:
         owed += notices.unacknowledged(conn, now_us - audience.remind_us)
     projects = {regression.project_id for regression in owed}
-    muted = {project_id: mutes.muted(conn, project_id, now_us) for project_id in projects}
+    muted = {project_id: notices.muted(conn, project_id, now_us) for project_id in projects}
     return [
         regression
         for regression in owed
@@ -203,7 +203,7 @@ class DeliveryThread(PeriodicThread):
         self._prune_at = time.monotonic() + _PRUNE_SECONDS
         with self._store.reading() as conn:
             before_us = self._clock(conn) - self._keep_us
-        work = partial(prune, before_us=before_us, most=_MOST_PRUNED)
+        work = partial(prune_deliveries, before_us=before_us, most=_MOST_PRUNED)
         while self._store.write(work) == _MOST_PRUNED and not self.stopping.is_set():
             pass
 

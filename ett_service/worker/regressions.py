@@ -16,14 +16,13 @@ from typing_extensions import override
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection import run as detection_run
-from ett_service.detection.backtest import retrace
 from ett_service.detection.options import Memory, Plan
-from ett_service.detection.run import RunResult, memory_of
+from ett_service.detection.run import RunResult, memory_of, retrace
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
-from ett_service.storage.metrics import running
+from ett_service.storage.metrics import gauge_values
 from ett_service.storage.regressions import detection_runs, findings, tuning
 from ett_service.storage.regressions.detection_runs import DetectionRun, UnsearchedHistory
 from ett_service.worker import notify
@@ -208,7 +207,7 @@ class DetectionThread(PeriodicThread):
             if self._not_before.get(project_id, 0.0) <= time.monotonic()
         ]
         if ready and now_us - at_us < settle_us:
-            since_us = running.waiting(conn).since_us
+            since_us = gauge_values.waiting(conn).since_us
             if since_us is not None and since_us < at_us:
                 return []
         histories = {
@@ -297,13 +296,13 @@ class DetectionThread(PeriodicThread):
 
 
 def is_settled(conn: Connection, history: UnsearchedHistory, now_us: int, settle_us: int) -> bool:
-    """Tell whether a project's history seems complete: no old facts arrive any more.
+    """Whether a project's history seems complete: no old facts arrive any more.
 
     Facts that arrived longer than *settle_us* ago are in its ledgers, or have failed for a day.
     """
     if now_us - history.received_us < settle_us:
         return False
-    since_us = running.waiting(conn).since_us
+    since_us = gauge_values.waiting(conn).since_us
     return since_us is None or not settle_us < now_us - since_us < DAY_US
 
 

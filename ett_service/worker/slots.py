@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from ett_service.storage.engine import lease
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import slots
 from ett_service.worker.thread import PeriodicThread
 
 LEASE_SECONDS = 6.0
@@ -56,7 +56,9 @@ class SlotsThread(PeriodicThread):
     @override
     def step(self) -> float:
         until, before = time.monotonic() + self._seconds * _TRUSTED, self._held.slots
-        share = self._store.write(partial(slots.share, holder=self._holder, seconds=self._seconds))
+        share = self._store.write(
+            partial(lease.share_slots, holder=self._holder, seconds=self._seconds)
+        )
         self._held = _Leased(share.slots, until)
         if share.slots - before:
             self._gained()
@@ -65,4 +67,4 @@ class SlotsThread(PeriodicThread):
     @override
     def finish(self) -> None:
         self._held = _Leased(frozenset(), 0.0)
-        self._store.write(partial(slots.leave, holder=self._holder))
+        self._store.write(partial(lease.leave_slots, holder=self._holder))

@@ -15,7 +15,6 @@ from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin
-from ett_service.storage.deletion import delete_job
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap
 from ett_service.storage.fleet.cohort_cap import ProjectDay
@@ -23,6 +22,7 @@ from ett_service.storage.record import corrections
 from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
+from ett_service.storage.retention import delete_job
 from ett_service.storage.schema import cohort_day
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases.engines import clear

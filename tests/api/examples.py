@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryState, Message

@@ -9,14 +9,14 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from ett_service.api.deps import _reader
-from ett_service.api.fleet import advice, changes, explain, summary, trend, what_if
+from ett_service.api.fleet import advice, changes, explain, summary, what_if
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.record import markers
-from ett_service.api.regressions import causes, comparison, listing, values
+from ett_service.api.regressions import causes, comparison, confirmation, listing
 
 ROUTERS = (
-    advice.router, changes.router, explain.router, summary.router, trend.router, what_if.router,
-    jobs.router, markers.router, causes.router, comparison.router, listing.router, values.router,
+    advice.router, changes.router, explain.router, summary.router, what_if.router, jobs.router,
+    markers.router, causes.router, comparison.router, listing.router, confirmation.router,
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from ett_service.api.state import Notifications
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.core.regressions.finding import Triage
 from ett_service.core.words import Cause
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.notifications.routing import Directory
 from ett_service.notifications.sender import Sender
 from ett_service.storage.engine.seal import Keyring

@@ -158,7 +158,7 @@ CATEGORY = Addition(
 """,
         "tests/api/fleet/test_weight_sync.py": _TEST
         + """\
-def test_its_time_is_told_apart(service: Service) -> None:
+def test_its_time_is_counted_apart(service: Service) -> None:
     ingest(service, phase="weight_sync")
     total = service.get("/v1/fleet/summary", **DAY)["total"]
     assert total["categories"]["weight_sync"] == total["e2e_seconds"] == 3600

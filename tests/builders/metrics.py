@@ -7,7 +7,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
-from ett_service.metrics.text import END, TextFormat
+from ett_service.metrics.families import END, TextFormat
 from ett_service.storage.metrics import counters as storage
 from tests.builders.servers.programs import needed
 

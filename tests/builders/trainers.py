@@ -15,6 +15,7 @@ from ett_service.client.recorder import Recorder
 from ett_service.client.sending.backlog import Backlog
 from ett_service.client.sending.seals import Unsealing
 from ett_service.client.session import Session, Setup
+from tests.builders.forking import Forking
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -72,6 +73,16 @@ def spooled_bytes(root: Path) -> list[bytes]:
             assert event is not None, line
             events.append(event)
     return events
+
+
+def recorded(process: Forking, code: str, folder: Path) -> tuple[list[dict[str, Any]], str]:
+    """Fork a trainer whose code ends well; return its events by instant, and its errors."""
+    spool = folder / "spool"
+    env = environment(spool, OMP_NUM_THREADS="1", FOLDER=str(folder))
+    done = process.run_trainer(code, env, folder)
+    assert done.returncode == 0, done.stderr
+    events = sorted(spooled(spool), key=lambda event: int(event["mono_us"]))
+    return events, done.stderr
 
 
 def environment(spool: Path, url: str | None = None, **more: str) -> dict[str, str]:

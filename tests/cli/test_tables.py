@@ -2,10 +2,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
+from enum import StrEnum
 
 import pytest
 
+from ett_service.cli import tables
 from ett_service.cli.tables import number, text, write_table
+from ett_service.core.regressions.finding import Severity, State, Verdict
+from ett_service.core.words import JobState, Outcome
 from tests.builders import terminal
 
 
@@ -127,3 +132,36 @@ def test_columns_of_one_heading_are_columns_of_their_own(
         ["n", "n"],
         ["1", "2"],
     ]
+
+
+def test_what_went_wrong_is_red_and_what_went_well_green() -> None:
+    assert {tables.outcome(word) for word in ("failed", "lost", "firing", "worse")} == {"red"}
+    assert {tables.outcome(word) for word in ("completed", "resolved", "better")} == {"green"}
+    assert tables.outcome("firing (muted)") == "red"
+    assert tables.outcome("a word of its own") == ""
+
+
+@pytest.mark.parametrize("words", [Outcome, State, JobState])
+def test_every_outcome_and_state_but_the_usual_ones_has_a_style(words: Iterable[StrEnum]) -> None:
+    plain = {word.value for word in words if not tables.outcome(word.value)}
+    assert plain <= {"finished"}
+
+
+def test_verdicts_and_severities_are_told_apart() -> None:
+    assert tables.outcome(Verdict.REGRESSION) != tables.outcome(Verdict.IMPROVEMENT)
+    assert len({tables.outcome(severity) for severity in Severity}) == len(Severity)
+
+
+@pytest.mark.parametrize(
+    ("cell", "style"),
+    [
+        ("+0.4 pt", "green"),
+        ("-0.4 pt", "red"),
+        ("+1m 43s", "red"),
+        ("-2m 28s", "green"),
+        ("0.0 pt", ""),
+        ("-", ""),
+    ],
+)
+def test_a_change_has_the_style_of_what_it_means(cell: str, style: str) -> None:
+    assert tables.difference(cell) == style

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from ett_service.cli.main import VERBS, parser
 from ett_service.cli.output import write_line
-from ett_service.cli.verb import Exit, Verb, perform
+from ett_service.cli.verb import Exit, Mistyped, Verb, actions, check_options, check_verb, perform
 
 
 def _name(parser: ArgumentParser) -> None:
@@ -63,3 +64,39 @@ def test_an_act_is_chosen_by_its_word_and_is_needed_unless_the_verb_runs_itself(
     assert _run(alone) is Exit.DONE
     assert _run(alone, "greet", "ada") is Exit.DONE
     assert capsys.readouterr().out == "Hello, ada.\n"
+
+
+def test_the_verb_that_was_meant_is_named() -> None:
+    with pytest.raises(Mistyped, match=r"'jbos'; did you mean jobs\?"):
+        check_verb("jbos", VERBS)
+    with pytest.raises(Mistyped, match=r"'dance'$"):
+        check_verb("dance", VERBS)
+    check_verb("", VERBS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["jobs", "--team", "a"],
+        ["jobs", "--te", "a"],  # argparse completes it
+        ["jobs", "verdict", "a", "1", "--cause=oom"],
+        ["jobs", "--", "--none"],
+    ],
+)
+def test_options_that_there_are_pass(words: list[str]) -> None:
+    check_options("jobs", parser("jobs"), words)
+
+
+def test_the_option_that_was_meant_is_named() -> None:
+    with pytest.raises(Mistyped, match=r"no option --tem; did you mean --team\?"):
+        check_options("jobs", parser("jobs"), ["jobs", "--tem=a"])
+
+
+def test_the_words_of_a_command_that_is_run_are_its_own() -> None:
+    check_options("run", parser("run"), ["run", "python", "train.py", "--learning-rate", "1"])
+
+
+def test_the_arguments_of_acts_are_listed_too() -> None:
+    below = ArgumentParser()
+    below.add_subparsers().add_parser("act").add_argument("--deep")
+    assert any("--deep" in action.option_strings for action in actions(below))

@@ -17,11 +17,11 @@ from ett_service.core.planning.checkpoint_interval import (
     best_interval_seconds,
     blocking_seconds,
     curve,
+    failure_rate,
     unsaved_seconds,
     wasted_ratio,
 )
 from ett_service.core.planning.run import Run, Spot, on_demand_cost, spot_cost
-from ett_service.core.planning.scale import failure_rate
 from ett_service.core.words import Outcome, Phase
 from tests.builders.timelines import FOLDER
 from tests.core.daly import daly_interval_seconds

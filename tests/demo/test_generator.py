@@ -92,7 +92,7 @@ def test_some_jobs_run_at_the_end_and_some_wait(fleet: Fleet) -> None:
     assert waiting
 
 
-def test_markers_tell_of_releases_launches_and_maintenance(fleet: Fleet) -> None:
+def test_markers_record_releases_launches_and_maintenance(fleet: Fleet) -> None:
     kinds = Counter(marker["kind"] for marker in fleet.markers)
     assert kinds["deploy"] in (9, 10)
     assert (kinds["launch"], kinds["maintenance"]) == (2, 6)

@@ -35,10 +35,10 @@ def test_nothing_in_the_fleet_contradicts_itself(judged: Judged) -> None:
     assert unattributed / whole < 0.001
 
 
-def test_few_jobs_tell_no_accelerators(judged: Judged) -> None:
+def test_few_jobs_report_no_accelerators(judged: Judged) -> None:
     unknown = [lived for lived in judged.lived.values() if lived.ledger.quality.gpus_unknown]
     assert 0.005 < len(unknown) / len(judged.lived) < 0.03
-    assert all(not lived.job.tells_gpus for lived in unknown)
+    assert all(not lived.job.reports_gpus for lived in unknown)
 
 
 def test_every_category_but_unattributed_time_has_its_share(judged: Judged) -> None:

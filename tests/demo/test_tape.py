@@ -5,8 +5,8 @@ from ett_service.demo.calendar import Tape
 
 def test_events_beyond_the_end_are_left_out() -> None:
     tape = Tape("j", 100)
-    tape.tell("heartbeat", 100)
-    tape.tell("heartbeat", 101)
+    tape.record("heartbeat", 100)
+    tape.record("heartbeat", 101)
     assert [event["at"] for event in tape.events] == ["1970-01-01T00:00:00.000100Z"]
 
 
@@ -22,7 +22,7 @@ def test_a_span_that_is_cut_off_leaves_its_begin() -> None:
 
 def test_events_are_placed_by_what_is_not_zero() -> None:
     tape = Tape("j", 100, launch="12", attempt=0, cycle=2)
-    tape.tell("attempt_started", 1, gpus=None, hosts=0)
+    tape.record("attempt_started", 1, gpus=None, hosts=0)
     assert tape.events[0] == {
         "type": "attempt_started",
         "at": "1970-01-01T00:00:00.000001Z",

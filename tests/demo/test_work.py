@@ -27,7 +27,7 @@ def test_facts_describe_the_job_and_may_leave_out_accelerators() -> None:
         submit(Draws(7, str(number)), MODELS[0], "eval", 64, 1.0, at=0, name="j", goes_first=False)
         for number in range(600)
     ]
-    silent = [job for job in drawn if not job.tells_gpus]
+    silent = [job for job in drawn if not job.reports_gpus]
     assert 0 < len(silent) < 30
     facts = silent[0].facts("2026-03-01T00:00:00Z", "2026.09")
     assert "gpus" not in facts

@@ -44,7 +44,7 @@ def test_a_step_is_found_once_with_its_phase_cohort_onset_and_size() -> None:
     assert all(gate.passed for gate in step.gates)
 
 
-def test_its_gates_tell_every_condition() -> None:
+def test_its_gates_show_every_condition() -> None:
     (step,) = scan_of(fleet(slower(COMPILE, 1.6, 48))).findings
     assert [gate.name for gate in step.gates] == [
         "recent_values",

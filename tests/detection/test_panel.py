@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.day_memory import DayMemory, Evidence
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -12,6 +11,7 @@ from ett_service.detection.panel import (
     peaks,
     start_scores,
 )
+from ett_service.detection.window import DayMemory, Evidence
 
 DAYS, RECENT = 42, 14
 

@@ -43,7 +43,7 @@ def test_the_smallest_factor_is_within_a_fifth_of_what_is_found_in_eight_of_ten(
         assert _detected_share(smallest / 1.2, a_day) < 0.8 < _detected_share(smallest * 1.2, a_day)
 
 
-def test_it_tells_how_many_values_there_are() -> None:
+def test_it_counts_the_values() -> None:
     whole = fleet()
     power = scan_of(whole, Memory()).power
     mine = next(each for each in power if each.cohort == COHORTS[1] and each.subject == COMPILE)

@@ -120,7 +120,7 @@ def test_tasks_of_an_array_are_jobs_of_their_own(server: Server, cluster: Slurm)
     _ended(server, "sweep-2", "failed")
 
 
-def test_a_trainer_in_shell_and_the_scripts_tell_of_one_attempt(
+def test_a_trainer_in_shell_and_the_scripts_report_one_attempt(
     server: Server, cluster: Slurm, tmp_path: Path
 ) -> None:
     environment = f"ETT_URL={server.url} ETT_API_KEY={server.key} ETT_JOB=$SLURM_JOB_NAME"

@@ -21,11 +21,21 @@ REASONS = {
     "timestamp_out_of_range": "an instant is compared with now",
     "missing": "one of several must be there",
     "out_of_bounds": "what several come to has a bound",
+    "too_many_points": "likewise",
     "bad_address": "whether a host has a public address is asked of the network",
+    "too_large": "an event has a bound of bytes",
+    "too_deep": "how deep what has no type of its own may be nested",
+    "conflict": "what is stored decides: an event of this id",
+    "too_old": "likewise: that the job was pruned",
+    "other_cluster": "likewise: where the launch was recorded",
+    "not_measured": "likewise: whether the cohort trained",
     "unreadable_scenario": "a scenario is a sentence",
 }
-#: Refusals without a code.
-SENTENCES = frozenset({"A key must expire in the future."})
+#: The same of refusals without a code, by what they say.
+SENTENCES = {
+    "A key must expire in the future.": "an instant is compared with now",
+    "A name has 1 to 100 printable characters and no slash.": "which can be printed says Unicode",
+}
 
 
 @schemathesis.hook

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 def adopt(root: Path, url: str) -> None:
     """Send what is left, in a process of its own."""
-    shipment = ship(spools(root), Target(url), seconds=PATIENCE_S, progress=lambda _: None)
+    shipment = ship(spools(root), Target(url), seconds=PATIENCE_S)
     assert shipment.stopped_by is None
 
 

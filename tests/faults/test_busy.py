@@ -1,30 +1,39 @@
 """Many clients that begin at once get everything to a server that has room for few of them."""
 
+import itertools
 import json
 import logging
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
+from statistics import quantiles
+from typing import NamedTuple
 
 import pytest
+from sqlalchemy import func, select
 
 from ett_service.client.sending.delivery import Batch, Fate, Target, deliver
 from ett_service.client.sending.pace import Pace
+from ett_service.storage.engine.store import open_for_reading
+from ett_service.storage.schema import event
 from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.waiting import wait_for
+from tests.builders.tally import Tally
 
 log = logging.getLogger(__name__)
 
 _FEW = 8
 
 
-def batch(client: str, events: int) -> Batch:
-    """Return what a client has recorded of its job."""
-    event = '{"type":"progress","job":"%s","at":"2026-03-01T12:00:00Z","step":%d}'
-    lines = [(event % (client, step)).encode() for step in range(1, events + 1)]
+def batch(client: str, events: int, after: int = 0) -> Batch:
+    """Return what a client has recorded of its job *after* a step."""
+    line = '{"type":"progress","job":"%s","at":"2026-03-01T12:00:00Z","step":%d}'
+    lines = [(line % (client, after + step)).encode() for step in range(1, events + 1)]
     return Batch(lines, client, None)
 
 
@@ -107,6 +116,56 @@ def test_a_key_that_sends_without_an_end_keeps_no_other_from_its_answers(tmp_pat
             for each in floods:
                 each.result()
     assert [each.reason for each in verdicts] == [""] * 5
+
+
+class Told(NamedTuple):
+    """What one process was told."""
+
+    fates: Counter[Fate]
+    stored: int
+    seconds: list[float]  #: of each request
+
+
+def store_for(seconds: float, url: str, key: str, name: str) -> Told:
+    """Send batch after batch, and say what became of them."""
+    target, fates, stored, taken = Target(url, key), Counter[Fate](), 0, list[float]()
+    end = time.monotonic() + seconds
+    for number in itertools.count():
+        began = time.monotonic()
+        if began >= end:
+            return Told(fates, stored, taken)
+        verdict = deliver(target, batch(f"{name}-{number // 50}", 10, after=number * 10))
+        taken.append(time.monotonic() - began)
+        fates[verdict.fate] += 1
+        stored += verdict.accepted
+    raise AssertionError("numbers do not end")
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(None, marks=pytest.mark.long, id="long")])
+def test_eight_processes_that_write_are_never_told_that_the_database_is_busy(
+    tmp_path: Path, rounds: int | None, tally: Tally
+) -> None:
+    seconds = 0.3 * (rounds or tally.rounds)
+    with (
+        serving_new(tmp_path, ETT_DETECTION='{"enabled": false}') as server,
+        ProcessPoolExecutor(_FEW, get_context("spawn")) as pool,
+    ):
+        sending = [
+            pool.submit(store_for, seconds, server.url, server.key, f"writer-{number}")
+            for number in range(_FEW)
+        ]
+        told = [each.result() for each in sending]
+        stored = sum(each.stored for each in told)
+        fates = sum((each.fates for each in told), Counter[Fate]())
+        taken = quantiles([each for one in told for each in one.seconds], n=100)
+        log.warning("%d events, p50 %.3f s, p99 %.3f s", stored, taken[49], taken[98])
+        with closing(open_for_reading(server.database_url)) as store, store.reading() as conn:
+            kept = conn.execute(select(func.count()).select_from(event)).scalar_one()
+
+    assert set(fates) == {Fate.SETTLED}, fates
+    assert "locked" not in server.log
+    tally.add(acknowledged=stored)
+    tally.require_none(lost=max(0, stored - kept), double_counted=max(0, kept - stored))
 
 
 @pytest.mark.long

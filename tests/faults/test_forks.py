@@ -78,7 +78,7 @@ def counted(root: Path, web: Web) -> dict[str, int]:
     ``double`` are numbers that a producer gave to two events, ``shared ids`` likewise of ids, and
     ``foreign`` events that another process sent as its own.
     """
-    shipment = ship(spools(root), Target(web.url), seconds=PATIENCE_S, progress=lambda _: None)
+    shipment = ship(spools(root), Target(web.url), seconds=PATIENCE_S)
     assert shipment.stopped_by is None
     batches = [got.batch for got in web.received if got.method == "POST"]
     sent = [event for batch in batches for event in batch["events"]]

@@ -17,7 +17,7 @@ from tests.builders.trainers import REPOSITORY, environment
 def lost_of(root: Path, rounds: int) -> tuple[int, int, int]:
     """Send a spool, and return how many events arrived, were lost, and came twice."""
     with serving() as web:
-        shipment = ship(spools(root), Target(web.url), seconds=60.0, progress=lambda _: None)
+        shipment = ship(spools(root), Target(web.url), seconds=60.0)
         sent = [event for got in web.received for event in got.batch["events"]]
     assert shipment.stopped_by is None
     assert shipment.tally.unreadable <= 1

@@ -185,5 +185,5 @@ def test_where_nothing_trained_there_is_nothing_to_say() -> None:
     assert (advice.best.value, advice.mtbf.value) == (None, None)
 
 
-def test_the_assumption_tells_how_far_it_reaches() -> None:
+def test_the_assumption_says_how_far_it_reaches() -> None:
     assert "(here 3.2% of it)" in advise(MEASURED).assumption

@@ -188,7 +188,7 @@ def test_the_steps_of_the_mean_time_to_start_sum_to_its_whole_change(
     assert sum(step.step_us for step in steps) == round(8.5 * MINUTE) - first
 
 
-def test_without_jobs_or_markers_there_is_nothing_to_tell(store: Store, project_id: int) -> None:
+def test_without_jobs_or_markers_there_is_nothing_to_show(store: Store, project_id: int) -> None:
     with store.reading() as conn:
         [step] = waterfall(conn, EVERYTHING, Window(NOON, NOON + DAY), [])
     assert (step.n, step.mean_us, step.step_us) == (0, None, 0)

@@ -159,7 +159,7 @@ def test_what_the_cap_took_counts_in_the_other_cohorts_of_its_project(fleet: Ser
 
 
 @ON_ONE_ENGINE
-def test_the_answer_tells_the_ratio_and_the_losses(fleet: Service) -> None:
+def test_the_answer_has_the_ratio_and_the_losses(fleet: Service) -> None:
     fleet.ingest(_preempted("made-room", "favoured"))
     fleet.ingest(_favoured("favoured", (2, 18, "failed"), (19, 50, "completed")))
     query: dict[str, Any] = {"from": "2026-03-01T12:00:00Z", "to": "2026-03-01T14:00:00Z"}

@@ -5,6 +5,7 @@ from pathlib import Path
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
+    PackedFacts,
     Report,
     clean,
     distinct,
@@ -33,6 +34,22 @@ def test_a_copy_of_a_run_is_passed_on_once() -> None:
     assert list(distinct([run, ImportedRun(Path("b"), "a", moved)])) == [run]
     other = ImportedRun(Path("b"), "a", facts[:1])
     assert list(distinct([run, other])) == [run, other]
+
+
+def test_facts_of_a_large_run_are_packed_and_stay_what_they_were() -> None:
+    facts = [
+        Fact({"type": "progress", "step": step, "note": "\ud800"}, step) for step in range(2500)
+    ]
+    packed = PackedFacts(facts)
+
+    assert (len(packed), [*packed]) == (2500, facts)
+    assert (packed[0], packed[-1], packed[1000]) == (facts[0], facts[-1], facts[1000])
+    assert packed[999:2001] == facts[999:2001]
+    assert packed[2400:9000] == facts[2400:]
+    assert isinstance(identified("log", facts * 9), tuple)  # each once
+    many = identified("log", (Fact({"type": "progress", "step": step}) for step in range(20_000)))
+    assert isinstance(many, PackedFacts)
+    assert many[19_999].event["step"] == 19_999
 
 
 def test_text_of_a_log_loses_what_cannot_be_sent() -> None:

@@ -98,7 +98,7 @@ def test_a_status_beside_the_metadata_is_heard_too(tmp_path: Path) -> None:
         ("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off", ("failed", "infra", "gpu_hardware")),
     ],
 )
-def test_the_last_words_of_a_log_tell_what_broke(
+def test_the_last_words_of_a_log_show_what_broke(
     tmp_path: Path, line: str, verdict: tuple[str, str | None, str | None]
 ) -> None:
     terminated = "srun: error: n1: tasks 0-2: Terminated"

@@ -154,7 +154,7 @@ def test_a_count_that_is_none_is_passed_over(tmp_path: Path, count: object) -> N
     assert progressed(*RUN, odd, folder=tmp_path) == [(10, 80), (20, 160)]
 
 
-def test_trials_of_one_allocation_tell_no_steps_for_none_is_done_again(tmp_path: Path) -> None:
+def test_trials_of_one_allocation_report_no_steps_for_none_is_done_again(tmp_path: Path) -> None:
     first = ("Beginning trial 1 of 2", "SLURM_JOB_ID 9")
 
     assert progressed(*first, *RUN, folder=tmp_path) == []

@@ -57,7 +57,7 @@ def test_a_folder_is_of_the_format_of_its_files(tmp_path: Path) -> None:
     assert recognised([tmp_path / "b.txt"]) is None
 
 
-def test_what_no_mark_tells_is_the_spare_format(tmp_path: Path) -> None:
+def test_what_has_no_mark_is_the_spare_format(tmp_path: Path) -> None:
     (table := tmp_path / "a.csv").write_text("job,state\na,DONE\n")
     log = written(tmp_path, *RUN)
 

@@ -45,7 +45,7 @@ def _fleets(server: Server) -> Mapping[str, float]:
     return page.of(page.read(server.url), page.shared_samples())
 
 
-def test_two_replicas_tell_the_same_of_the_fleet_while_it_moves(
+def test_two_replicas_answer_the_same_about_the_fleet_while_it_moves(
     replicas: tuple[Server, Server],
 ) -> None:
     first, second = replicas

@@ -10,8 +10,8 @@ import pytest
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.wire import Limits
+from ett_service.metrics.families import TextFormat
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsThread

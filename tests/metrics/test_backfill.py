@@ -11,7 +11,7 @@ from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.metrics.backfill import Past, Scope
-from ett_service.metrics.text import END, TextFormat
+from ett_service.metrics.families import END, TextFormat
 from ett_service.storage.metrics.labels import LabelLimits, ShownLabels
 from tests.builders.clock import NOON
 from tests.builders.metrics import families

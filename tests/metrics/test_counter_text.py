@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from ett_service.core.fleet.counters import DEDUCTIONS, PHASES
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US
-from ett_service.metrics.families import COUNTERS, Kind
+from ett_service.metrics.families import COUNTERS, Kind, TextFormat
 from ett_service.metrics.page import CountersWriter
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.metrics.counters import Exemplar, HighWaterMarks, Labels, PublishedMetrics
 from tests.builders.metrics import Page, families, labelled, parsed, published
 

@@ -3,8 +3,8 @@
 import pytest
 
 from ett_service.core.words import Category
+from ett_service.metrics.families import TextFormat
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import counter, published
 from tests.builders.clock import MINUTE, NOON

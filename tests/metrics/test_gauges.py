@@ -138,7 +138,7 @@ def test_what_was_found_of_the_past_is_late_only_from_when_that_was_written(
     }
 
 
-def test_the_project_that_is_furthest_behind_tells_how_far_the_search_is(
+def test_the_project_that_is_furthest_behind_shows_how_far_the_search_is(
     store: Store, project_id: int
 ) -> None:
     assert "ett_detection_last_run_timestamp_seconds" not in gauges(store)

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection
 
+from ett_service.metrics.families import TextFormat
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.schema import counted, job

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.metrics.families import GAUGES
+from ett_service.metrics.families import GAUGES, TextFormat
 from ett_service.metrics.page import GaugesWriter
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.metrics.counters import GaugeSamples
 from tests.builders.metrics import labelled, parsed
 

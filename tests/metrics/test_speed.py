@@ -8,8 +8,8 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from sqlalchemy import create_engine
 
 from benchmarks.scrape import fill, publish, registry, series
+from ett_service.metrics.families import TextFormat
 from ett_service.metrics.page import FleetPart
-from ett_service.metrics.text import TextFormat
 from ett_service.storage.engine.store import Store
 
 RUNS = 2

@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateIndex
 from ett_service.storage.engine import migrate, postgresql, sqlite
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.schema import metadata
+from tests.builders.databases.schemas import undo
 
 SCRIPTS = ScriptDirectory.from_config(migrate.configuration())
 REVISIONS = list(reversed(list(SCRIPTS.walk_revisions())))
@@ -61,7 +62,7 @@ def test_every_migration_can_be_undone_and_done_again(bare_database_url: str) ->
         assert isinstance(below, str)
         before = tables(bare_database_url)
         migrate.migrate(bare_database_url, script.revision)
-        migrate.undo(bare_database_url, below)
+        undo(bare_database_url, below)
         assert tables(bare_database_url) == before
         migrate.migrate(bare_database_url, script.revision)
 
@@ -108,7 +109,7 @@ def test_a_migration_that_cannot_get_its_lock_gives_up_and_leaves_nothing(
     with connected(bare_database_url) as conn:
         conn.exec_driver_sql("LOCK TABLE event IN ACCESS SHARE MODE")
         with pytest.raises(StorageUnavailable, match="lock timeout"):
-            migrate.undo(bare_database_url, patience_s=0)
+            undo(bare_database_url, patience_s=0)
 
     assert differences(bare_database_url) == []
 

@@ -133,6 +133,6 @@ def test_rendering_is_a_function_of_the_notice(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["generic", "pagerduty", "alertmanager"])
 def test_the_examples_of_the_docs_are_messages(kind: str) -> None:
-    text = (Path(__file__).parents[2] / "docs/howto/tell-people.md").read_text("utf-8")
+    text = (Path(__file__).parents[2] / "docs/howto/notify-people.md").read_text("utf-8")
     section = text.split(f"### {kind}\n", 1)[1]
     VALIDATORS[kind].validate(json.loads(section.split("```json\n", 1)[1].split("```", 1)[0]))

@@ -5,7 +5,7 @@ from tests.builders.servers.site import Document, Site
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 
 
-def test_a_browser_is_told_so_in_the_products_own_words(site: Site) -> None:
+def test_a_browser_reads_so_in_the_products_own_words(site: Site) -> None:
     answer = site.reader().get("/nowhere/<b>", headers=HTML)
     page = Document.of(answer, 404)
     assert page.text_of("h1") == "Not found"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.client.sending.transport import request
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.storage.metrics.counters import label
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event

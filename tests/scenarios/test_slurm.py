@@ -88,7 +88,7 @@ def folded(sent: dict[str, Wire], senders: tuple[str, ...]) -> JobLedger:
 @pytest.mark.parametrize(
     "senders", [some for count in (1, 2, 3) for some in combinations(SENDERS, count)]
 )
-def test_whoever_tells_of_it_is_telling_of_one_job_and_of_the_same_attempts(
+def test_whoever_reports_it_reports_one_job_and_the_same_attempts(
     sent: dict[str, Wire], senders: tuple[str, ...]
 ) -> None:
     ledger = folded(sent, senders)

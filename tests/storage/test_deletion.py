@@ -14,8 +14,7 @@ from ett_service.aggregation.fold_job import KeptFold, refresh, warm
 from ett_service.aggregation.verify import verify
 from ett_service.core.events import Event
 from ett_service.core.ledger.results import Exclusion
-from ett_service.storage import deletion
-from ett_service.storage.deletion import OF_A_JOB, Holdings, delete_job
+from ett_service.storage import retention
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.insertion import insert_values
 from ett_service.storage.engine.statements import insert_new
@@ -23,6 +22,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.retention import OF_A_JOB, Holdings, delete_job
 from ett_service.storage.schema import dirty, event, metadata
 from tests.builders.clock import NOON, SECOND
 from tests.builders.databases.statements import FEWEST_STATEMENTS, before_statement
@@ -89,14 +89,14 @@ def test_every_table_with_a_job_is_known_and_the_job_itself_comes_last() -> None
 def test_what_is_not_there_cannot_be_deleted(store: Store, project_id: int) -> None:
     assert deleted(store, JobKey(project_id, "nothing")) is None
     with store.reading() as conn:
-        assert deletion.holdings(conn, JobKey(project_id, "nothing")) is None
+        assert retention.holdings(conn, JobKey(project_id, "nothing")) is None
 
 
 def test_what_would_go_is_reported_and_stays(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "stays")
     full_job(store, key)
     with store.reading() as conn:
-        holdings = deletion.holdings(conn, key)
+        holdings = retention.holdings(conn, key)
     assert holdings == Holdings(events=len(running_job()), attempts=1, corrections=1)
     assert deleted(store, key) == holdings
 

@@ -21,20 +21,21 @@ from ett_service.ingest.accept import accept as accept_batch
 from ett_service.ingest.decode import Batch, arrival
 from ett_service.ingest.refusals import Code
 from ett_service.storage import retention
-from ett_service.storage.deletion import delete_job
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import batches, ledgers
+from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.pruned import RecordPruned, pruned_us
-from ett_service.storage.retention import Prunable
-from ett_service.storage.schema import event, job_ledger, producer, segment, store_size
+from ett_service.storage.retention import Prunable, delete_job, prune_deliveries
+from ett_service.storage.schema import delivery, event, job_ledger, producer, segment, store_size
 from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear
 from tests.builders.databases.statements import FEWEST_STATEMENTS
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.builders.ledgers import deliver, refreshed, running_job, stored
+from tests.builders.receivers.deliveries import put
 from tests.builders.record import event as fact
 from tests.builders.record import progress
 from tests.builders.rollups import stored_rollups
@@ -335,3 +336,32 @@ def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
         )
     with store.reading() as conn:
         assert conn.execute(store_size.select()).all() == [(DAY, "event", 5)]
+
+
+def left(store: Store) -> set[str]:
+    with store.reading() as conn:
+        return {row.fingerprint for row in conn.execute(select(delivery.c.fingerprint))}
+
+
+def finished(store: Store, project_id: int, done: DeliveryState, at_us: int) -> None:
+    """Store a delivery in that state, named after it, as of an instant."""
+    name = done.value or "waiting"
+    put(store, project_id, ["a"], NOON, fingerprint=name)
+    end = update(delivery).where(delivery.c.fingerprint == name)
+    done_us = None if done is DeliveryState.WAITING else at_us
+    store.write(lambda conn: conn.execute(end.values(done=done.value, done_us=done_us)))
+
+
+def test_only_what_is_over_is_removed(store: Store, project_id: int) -> None:
+    for done in DeliveryState:
+        finished(store, project_id, done, NOON)
+    assert store.write(partial(prune_deliveries, before_us=NOON, most=10)) == 0
+    assert store.write(partial(prune_deliveries, before_us=NOON + DAY_US, most=10)) == 3
+    assert left(store) == {"waiting", "repeating"}
+
+
+def test_so_many_are_removed_at_once(store: Store, project_id: int) -> None:
+    for done in (DeliveryState.SENT, DeliveryState.DEAD, DeliveryState.SUPERSEDED):
+        finished(store, project_id, done, NOON)
+    assert store.write(partial(prune_deliveries, before_us=NOON + DAY_US, most=2)) == 2
+    assert len(left(store)) == 1

@@ -167,7 +167,7 @@ def test_a_damaged_object_is_reported_and_the_others_are_watched(server: ApiServ
     assert any("pods: 1 objects are not as expected" in each for each in watch.said)
 
 
-def test_a_watcher_that_begins_anew_tells_the_same(server: ApiServer) -> None:
+def test_a_watcher_that_begins_anew_reports_the_same(server: ApiServer) -> None:
     server.put(k8s.job("llm"), k8s.workload("wl", JOB, 0, k8s.condition("QuotaReserved", 1)), POD)
     first, second = Watch(server), Watch(server)
     for watch in (first, second):

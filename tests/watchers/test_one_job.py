@@ -149,7 +149,7 @@ def expected_attempts(
 
 
 @pytest.mark.parametrize("senders", SUBSETS, ids="+".join)
-def test_whoever_tells_of_it_and_in_whatever_order_it_is_one_job(
+def test_whoever_reports_it_and_in_whatever_order_it_is_one_job(
     stories: Stories, sent: Sent, lives: Sequence[Life], senders: Senders
 ) -> None:
     answers = [stories.answer(*(sent[each] for each in order)) for order in permutations(senders)]
@@ -221,7 +221,7 @@ def check_interleavings(stories: Stories, sent: Sent, seeds: range) -> None:
 
 
 @pytest.mark.parametrize("senders", SUBSETS, ids="+".join)
-def test_who_watches_while_it_goes_on_tells_the_same_as_who_looks_afterwards(
+def test_who_watches_while_it_goes_on_reports_the_same_as_who_looks_afterwards(
     stories: Stories, sent: Sent, lives: Sequence[Life], tmp_path: Path, senders: Senders
 ) -> None:
     watched = {

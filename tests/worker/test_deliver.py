@@ -292,7 +292,7 @@ def test_what_nobody_can_read_is_given_up_like_what_nobody_takes(
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"])
-def test_the_worker_of_the_settings_tells_the_receivers_of_the_settings(
+def test_the_worker_of_the_settings_notifies_the_receivers_of_the_settings(
     store: Store, project_id: int
 ) -> None:
     with receiving() as web:

@@ -20,8 +20,8 @@ from ett_service.storage.engine import lease
 from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.regressions import detection_runs, mutes, regressions
-from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions import detection_runs, notices, regressions
+from ett_service.storage.regressions.notices import Muted
 from ett_service.storage.regressions.regressions import Act, RegressionFilter
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
 from ett_service.worker.notify import Audience
@@ -75,7 +75,9 @@ def act(by: str = "ana", at_us: int = NOON) -> Act:
 def mute(store: Store, project_id: int, until_us: int) -> None:
     """Mute the phase from the beginning until then."""
     muted = Muted({"cluster": "a"}, "pt2_compile", 0, until_us)
-    store.write(partial(mutes.add, project_id=project_id, muted=muted, by="ana", why="", now_us=0))
+    store.write(
+        partial(notices.add_mute, project_id=project_id, muted=muted, by="ana", why="", now_us=0)
+    )
 
 
 def test_an_instant_is_searched_once(search: Search, store: Store, project_id: int) -> None:
@@ -134,7 +136,7 @@ def test_the_notice_says_what_the_record_says(search: Search, store: Store) -> N
     assert notice.finding == COMPILE
 
 
-def test_a_mute_keeps_the_record_and_its_end_tells(
+def test_a_mute_keeps_the_record_and_its_end_notifies(
     search: Search, store: Store, project_id: int
 ) -> None:
     mute(store, project_id, MIDNIGHT + 2 * DAY_US + HOUR_US)

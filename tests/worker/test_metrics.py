@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.core.ledger.results import Exclusion
-from ett_service.storage import deletion
+from ett_service.storage import retention
 from ett_service.storage.metrics import counters as stored_counters
 from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counters import Labels, PublishedMetrics, ident
@@ -138,7 +138,7 @@ def test_a_deleted_job_takes_nothing_out(service: Service) -> None:
     service.ingest(failing_job("gone"))
     before = publish(service).marks
 
-    service.store.write(partial(deletion.delete_job, key=key_of(service, "gone")))
+    service.store.write(partial(retention.delete_job, key=key_of(service, "gone")))
     assert publish(service).marks == before
 
     service.ingest(failing_job("next"))

@@ -9,9 +9,9 @@ from sqlalchemy import select
 from ett_service.aggregation.verify import verify, verify_rollups
 from ett_service.core.events import AttemptEnded, AttemptStarted, JobFacts
 from ett_service.core.words import Outcome
+from ett_service.storage.engine.lease import SLOTS
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.slots import SLOTS
 from ett_service.storage.schema import contribution, job_ledger, lease, unmerged
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.ledgers import deliver, marked

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from ett_service.core.events import AttemptStarted
+from ett_service.storage.engine.lease import SLOTS
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.slots import SLOTS
 from ett_service.worker import ledgers
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.slots import SlotsThread

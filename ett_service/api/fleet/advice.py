@@ -9,8 +9,6 @@ from pydantic import AliasPath, Field
 from ett_service.api.answers import (
     Answer,
     ComputedAnswer,
-    Instant,
-    NullIfEmpty,
     Of,
     QuestionAnswer,
     Seconds,
@@ -25,9 +23,9 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
+from ett_service.api.fleet.groups import OfAJob, OfCohorts
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
-from ett_service.core.dimensions import Dimension
 from ett_service.core.planning.checkpoint_interval import FLAT
 from ett_service.fleet.advice import CountedFailures, GroupAdvice, Verdict, fleet_advice, job_advice
 from ett_service.fleet.uncertainty import CONFIDENCE
@@ -155,22 +153,12 @@ class AdviceAnswer(ComputedAnswer):
     assumption: str
 
 
-class JobAdviceAnswer(AdviceAnswer):
+class JobAdviceAnswer(OfAJob, AdviceAnswer):
     """Advice for one job, from all of its life."""
 
-    job: str
-    as_of: Instant
 
-
-class GroupAdviceAnswer(AdviceAnswer):
-    """Advice for a group of cohorts."""
-
-    group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
-        validation_alias="labels", description="The cohorts; null where unknown."
-    )
-    other: bool = Field(
-        description="The cohorts beyond the daily cap. Their checkpoint intervals are unknown."
-    )
+class GroupAdviceAnswer(OfCohorts, AdviceAnswer):
+    """Advice for a group of cohorts. Intervals beyond the daily cap are unknown."""
 
 
 class FleetAdviceAnswer(QuestionAnswer):

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import Field
 
-from ett_service.api.answers import Answer, Instant, NullIfEmpty, QuestionAnswer, Seconds
+from ett_service.api.answers import Answer, QuestionAnswer, Seconds
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
@@ -17,9 +17,9 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
+from ett_service.api.fleet.groups import OfAJob, OfCohorts
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.core.dimensions import Dimension
-from ett_service.core.planning.recompile_reasons import Kind
+from ett_service.core.planning.compiles import Kind
 from ett_service.fleet.compile_advice import (
     MOST_JOBS,
     GroupCompileAdvice,
@@ -105,20 +105,13 @@ class CompileAdviceAnswer(Answer):
     )
 
 
-class JobCompileAdviceAnswer(CompileAdviceAnswer):
+class JobCompileAdviceAnswer(OfAJob, CompileAdviceAnswer):
     """Advice for one job, from all of its life."""
 
-    job: str
-    as_of: Instant
 
-
-class GroupCompileAdviceAnswer(CompileAdviceAnswer):
+class GroupCompileAdviceAnswer(OfCohorts, CompileAdviceAnswer):
     """Advice for the jobs of a group of cohorts."""
 
-    group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
-        validation_alias="labels", description="The cohorts; null where unknown."
-    )
-    other: bool = Field(description="The cohorts beyond the daily cap.")
     jobs_read: int
 
 

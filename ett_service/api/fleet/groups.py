@@ -10,6 +10,7 @@ from ett_service.api.answers import (
     Answer,
     ByCategory,
     ComputedAnswer,
+    Instant,
     NullIfEmpty,
     Of,
     Ratio,
@@ -193,8 +194,8 @@ def _whole(group: Any) -> Any:
     return group
 
 
-class GroupAnswer(ComputedAnswer):
-    """The sums of a group of cohorts over their time in the window, each divided once."""
+class OfCohorts(Answer):
+    """An answer about a group of cohorts."""
 
     group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
         validation_alias="labels", description="The cohorts; null where unknown."
@@ -202,6 +203,18 @@ class GroupAnswer(ComputedAnswer):
     other: bool = Field(
         description="The cohorts beyond the daily cap, whose dimensions are not kept."
     )
+
+
+class OfAJob(Answer):
+    """An answer about one job, from all of its life."""
+
+    job: str
+    as_of: Instant
+
+
+class GroupAnswer(OfCohorts, ComputedAnswer):
+    """The sums of a group of cohorts over their time in the window, each divided once."""
+
     jobs: int = Field(description="Jobs that were alive in the window.")
     attempts: int = Field(description="Attempts that started in it.")
     e2e_seconds: Seconds

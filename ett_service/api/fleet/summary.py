@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import AliasPath, Field
+from pydantic import AliasPath, Field, WithJsonSchema
 
 from ett_service.api.answers import (
     Answer,
@@ -32,12 +32,20 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
+from ett_service.api.problems import declared
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.words import Category, JobState
 from ett_service.fleet import summary as fleet
 from ett_service.fleet.scope import STEPS
-from ett_service.fleet.series import FleetStep, most_points, series, top_jobs
+from ett_service.fleet.series import (
+    MEASURES_OF_JOBS,
+    FleetStep,
+    most_points,
+    series,
+    top_jobs,
+    trend,
+)
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
@@ -237,12 +245,10 @@ def list_top_jobs(
     state: State,
     *,
     by: Annotated[
-        str,
+        Annotated[str, WithJsonSchema({"type": "string", "enum": [*MEASURES_OF_JOBS]})],
         Query(
             description="`lost` (weighted time that was not effective training), `category:` and "
             "a category (its weighted time), or `cost`.",
-            max_length=100,
-            examples=["category:pt2_compile"],
         ),
     ] = "lost",
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,
@@ -260,3 +266,54 @@ def list_top_jobs(
         scope, window, as_of=state.now_us(), by=by, currency=state.economy.currency, jobs=jobs
     )
     return listed(form, answer, jobs, of=TopJobAnswer, name="top-jobs")
+
+
+def _of_totals(name: str) -> AliasPath:
+    return AliasPath("totals", name)
+
+
+class TrendStepAnswer(TimeStep):
+    """ETT% in one step. The members mean what they do in the summary."""
+
+    ett_ratio: Ratio = Field(validation_alias=_of_totals("ett_ratio"))
+    ett_ratio_wall: Ratio = Field(validation_alias=_of_totals("ett_ratio_wall"))
+    e2e_seconds: Seconds = Field(validation_alias=_of_totals("e2e_us"))
+    weighted_seconds: WeightedSeconds = Field(validation_alias=_of_totals("weighted_us"))
+    gpu_seconds: WeightedSeconds = Field(validation_alias=_of_totals("gpu_us"))
+    jobs: int
+    failures: int
+
+
+class TrendAnswer(QuestionAnswer):
+    """ETT% of a window step by step."""
+
+    step: Annotated[str, Words(tuple(STEPS))]
+    target: float | None = Field(description="The ETT% aimed at; null without one.")
+    points: list[TrendStepAnswer] = Field(description="By time; those without time, too.")
+
+
+@router.get(
+    "/trend",
+    operation_id="read_fleet_trend",
+    response_model=TrendAnswer,
+    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+)
+def read_trend(
+    scope: ScopeParameter,
+    window: WindowParameter,
+    conn: Reader,
+    state: State,
+    step: Step = "1d",
+    form: FormatParameter = "json",
+) -> TrendAnswer | Response:
+    """Return ETT% step by step: of the series what a line shows, and several times sooner."""
+    points = [TrendStepAnswer.of(each) for each in trend(conn, scope, window, STEPS[step])]
+    answer = TrendAnswer.of(
+        scope,
+        window,
+        as_of=state.now_us(),
+        step=step,
+        target=state.economy.target(scope.constant_labels),
+        points=points,
+    )
+    return listed(form, answer, points, of=TrendStepAnswer, name="fleet-trend")

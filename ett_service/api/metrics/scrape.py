@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ett_service.api.deps import State, key_of, require
 from ett_service.api.problems import Problem, declared
 from ett_service.api.state import is_loopback
-from ett_service.metrics.text import TextFormat, negotiate
+from ett_service.metrics.families import TextFormat, negotiate
 from ett_service.storage.engine.errors import StorageUnavailable
 
 log = logging.getLogger(__name__)

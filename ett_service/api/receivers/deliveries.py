@@ -21,7 +21,7 @@ from ett_service.api.deps import (
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.receivers.receivers import Name, owner_of
-from ett_service.api.record.acts import AdminActs
+from ett_service.api.record.audit import AdminActs
 from ett_service.notifications.notice import OF_SETTINGS
 from ett_service.storage.receivers import deliveries
 from ett_service.storage.receivers.deliveries import DeliveryFilter, DeliveryState

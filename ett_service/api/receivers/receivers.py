@@ -5,7 +5,7 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field, JsonValue
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -34,7 +34,7 @@ from ett_service.api.receivers.answers import (
     RotatedReceiver,
     TrialAnswer,
 )
-from ett_service.api.record.acts import Acts, AdminActs
+from ett_service.api.record.audit import Acts, AdminActs
 from ett_service.api.state import AppState
 from ett_service.core.dimensions import Dimension
 from ett_service.core.intervals import SECOND_US
@@ -52,11 +52,37 @@ router = APIRouter(
     prefix="/v1/receivers", tags=["receivers"], dependencies=[Depends(only_declared_parameters)]
 )
 
+
+def needs_routing_key(form: str) -> bool:
+    """Whether messages of this format go by a routing key."""
+    return FORMATS[form].secret is Secret.ROUTING_KEY
+
+
 Name = Annotated[str, Path(description="The receiver's name.", pattern="^[a-z0-9-]{1,63}$")]
+
+
+#: A routing key stands where the format needs one, and nowhere else.
+_ROUTING_KEYS: list[JsonValue] = [
+    {
+        "properties": {
+            "format": {"enum": [each for each in FORMATS if needs_routing_key(each)]},
+            "routing_key": {"minLength": 1},
+        },
+        "required": ["format", "routing_key"],
+    },
+    {
+        "properties": {
+            "format": {"enum": [each for each in FORMATS if not needs_routing_key(each)]},
+            "routing_key": {"maxLength": 0},
+        }
+    },
+]
 
 
 class ReceiverRequest(RequestBody):
     """The receiver to create."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": _ROUTING_KEYS})
 
     name: str = Field(
         pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="Up to 63 of a-z, 0-9 and `-`."
@@ -202,7 +228,7 @@ def rotate_receiver(
 def _create(acts: Acts, project_id: int, body: ReceiverRequest) -> MadeReceiver:
     state = acts.state
     secret = FORMATS[body.format].secret
-    if (secret is Secret.ROUTING_KEY) != bool(body.routing_key):
+    if needs_routing_key(body.format) != bool(body.routing_key):
         errors = [{"code": "bad_routing_key", "pointer": "/routing_key"}]
         detail = "PagerDuty needs a routing key, and no other format takes one."
         raise Problem(ProblemKind.VALIDATION_FAILED, detail, errors=errors)

@@ -1,9 +1,10 @@
-"""Corrections of a job by people: verdicts on its failures, and exclusions of its time."""
+"""Corrections of a job by people: verdicts on failures, exclusions of time, and its deletion."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
@@ -28,6 +29,7 @@ from ett_service.api.bodies import (
     refused_window,
 )
 from ett_service.api.deps import (
+    AdministeredId,
     CorrectedProjectId,
     Job,
     ProjectId,
@@ -36,7 +38,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import Acts, CorrectingActs
+from ett_service.api.record.audit import Acts, AdminActs, CorrectingActs
 from ett_service.api.state import AppState
 from ett_service.core.intervals import rfc3339
 from ett_service.core.ledger.attempt_results import FailureVerdict
@@ -44,10 +46,12 @@ from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
 from ett_service.ingest.text import Frame
+from ett_service.storage import retention
 from ett_service.storage.record import corrections, events
 from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.record.corrections import NoFailure, NothingThere
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.retention import Holdings
 
 router = APIRouter(
     prefix="/v1/jobs/{job}", tags=["corrections"], dependencies=[Depends(only_declared_parameters)]
@@ -61,6 +65,8 @@ Number = Annotated[
     int,
     Path(ge=0, le=(1 << 31) - 1, description="The attempt's number, from 0.", examples=[0]),
 ]
+
+deletion_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
 
 
 def _of(owner: str, name: str) -> Of:
@@ -305,3 +311,47 @@ def _window(bounds: dict[str, int], pointer: str) -> Exclusion:
     if window.from_at is not None and window.to_at is not None and window.to_at <= window.from_at:
         raise refused_window(f"{pointer}/to")
     return window
+
+
+class DeletionAnswer(Answer):
+    """What was stored of a job."""
+
+    job: str
+    deleted: bool = Field(description="False for a dry run.")
+    events: int
+    attempts: int
+    corrections: int
+
+
+@deletion_router.delete(
+    "/v1/jobs/{job}",
+    operation_id="delete_job",
+    responses=declared(401, 403, 404, 422, 503),
+)
+def delete_job(
+    job: Job,
+    acts: AdminActs,
+    project_id: AdministeredId,
+    state: State,
+    dry_run: Annotated[bool, Query(description="Only count what would be deleted.")] = False,
+) -> DeletionAnswer:
+    """Delete a job: its events, its results, its share of the fleet's totals, its corrections.
+
+    This cannot be undone. Sending its events again creates a new job of the same name.
+    """
+    of = JobKey(project_id, job)
+    if dry_run:
+        with state.store.reading() as conn:
+            holdings = retention.holdings(conn, of)
+    else:
+        holdings = state.store.write(lambda conn: _delete(conn, of, acts))
+    if holdings is None:
+        raise Problem(ProblemKind.NOT_FOUND, "No such job.")
+    return DeletionAnswer.of(holdings, job=job, deleted=not dry_run)
+
+
+def _delete(conn: Connection, of: JobKey, acts: AdminActs) -> Holdings | None:
+    holdings = retention.delete_job(conn, of)
+    if holdings is not None:
+        acts.record(conn, AdminAct(Action.JOB_DELETED, of.job, of.project_id, asdict(holdings)))
+    return holdings

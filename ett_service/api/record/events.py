@@ -17,7 +17,6 @@ from starlette.types import Message, Receive
 from ett_service.api import pagination
 from ett_service.api.answers import Answer, NextCursor
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_file, as_files, read_body
-from ett_service.api.columns import event_columns
 from ett_service.api.deps import (
     Job,
     ProjectId,
@@ -28,6 +27,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.load.admission import Admission, Gone, Place, Refused
+from ett_service.api.pagination import event_columns
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.api.state import AppState
 from ett_service.core.errors import EttError

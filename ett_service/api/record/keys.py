@@ -18,7 +18,7 @@ from ett_service.api.bodies import (
 )
 from ett_service.api.deps import At, ListingKey, Reader, State, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import Acts, AdminActs
+from ett_service.api.record.audit import Acts, AdminActs
 from ett_service.core.intervals import SECOND_US
 from ett_service.storage.record import keys
 from ett_service.storage.record.audit import Action, AdminAct, made_key

@@ -31,7 +31,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import CorrectingActs
+from ett_service.api.record.audit import CorrectingActs
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.ingest.requests import NewMarker, frame
 from ett_service.storage.record import markers

@@ -9,7 +9,14 @@ from pydantic import Field
 
 from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import ProjectIds, Reader, at_once, only_declared_parameters
+from ett_service.api.deps import (
+    AT_MOST,
+    Condition,
+    ProjectIds,
+    Reader,
+    at_once,
+    only_declared_parameters,
+)
 from ett_service.api.regressions.power import CohortLabels, SubjectPart
 from ett_service.core.regressions.causes import CommonCause, causes_of, counted_once
 from ett_service.core.regressions.finding import Finding, Metric, State, Verdict
@@ -69,8 +76,11 @@ class CausesQuery:
         tuple[State, ...], Query(description="Any of these; by default what fires.")
     ] = (State.FIRING,)
     where: Annotated[
-        tuple[str, ...],
-        Query(description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match."),
+        tuple[Condition, ...],
+        Query(
+            json_schema_extra=AT_MOST,
+            description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match.",
+        ),
     ] = ()
 
     def of(self, verdict: Verdict) -> RegressionFilter:

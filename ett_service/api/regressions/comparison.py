@@ -19,12 +19,26 @@ from ett_service.api.answers import (
     seconds,
 )
 from ett_service.api.bodies import FormatParameter, as_files, listed
-from ett_service.api.deps import At, ProjectId, Reader, State, only_declared_parameters
+from ett_service.api.deps import (
+    AT_MOST,
+    At,
+    ProjectId,
+    Reader,
+    State,
+    condition,
+    only_declared_parameters,
+)
 from ett_service.core.fleet.decomposition import UNITS, Decomposition, in_units
 from ett_service.core.regressions.finding import Unit
 from ett_service.core.words import Category
 from ett_service.detection.comparison.compare import Difference, Level, compare
-from ett_service.detection.comparison.job_sets import ETT_RATIO, FAILURE_RATE, JobSet, job_set
+from ett_service.detection.comparison.job_sets import (
+    ETT_RATIO,
+    FAILURE_RATE,
+    NAMES,
+    JobSet,
+    job_set,
+)
 from ett_service.detection.ranks import CONFIDENCE
 
 router = APIRouter(
@@ -200,7 +214,8 @@ class ComparisonAnswer(ComputedAnswer):
     note: Annotated[str, Of(lambda _: CAUTION)]
 
 
-Conditions = Annotated[tuple[str, ...], Query(description=_CONDITIONS)]
+_OfConditions = tuple[Annotated[str, condition(NAMES)], ...]
+Conditions = Annotated[_OfConditions, Query(json_schema_extra=AT_MOST, description=_CONDITIONS)]
 From = Annotated[At, Query(description="Attempts that start at or after it.")]
 To = Annotated[At, Query(description="Attempts that start before it.")]
 
@@ -210,7 +225,9 @@ async def _base(base: Conditions = (), base_from: From = None, base_to: To = Non
 
 
 async def _with(
-    with_: Annotated[tuple[str, ...], Query(alias="with", description=_CONDITIONS)] = (),
+    with_: Annotated[
+        _OfConditions, Query(alias="with", json_schema_extra=AT_MOST, description=_CONDITIONS)
+    ] = (),
     with_from: From = None,
     with_to: To = None,
 ) -> JobSet:

@@ -29,9 +29,9 @@ from ett_service.core.regressions.clocks import Moments, ResponseTimes, clocks
 from ett_service.core.regressions.finding import Metric, Verdict
 from ett_service.core.regressions.finding import State as RegressionState
 from ett_service.fleet import scope as scopes
-from ett_service.storage.regressions import mutes, regressions
+from ett_service.storage.regressions import notices, regressions
 from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.notices import Muted
 from ett_service.storage.regressions.regressions import RegressionFilter, RegressionPosition
 
 router = APIRouter(
@@ -177,7 +177,7 @@ def regression_answer(
     history = regressions.changes(conn, project_id, regression.id)
     in_force = [
         mute
-        for mute in mutes.listing(conn, [project_id], at_us=now_us)
+        for mute in notices.list_mutes(conn, [project_id], at_us=now_us)
         if mute.muted.covers(series, now_us)
     ]
     makers = [change.by for change in history] + [mute.made_by for mute in in_force]
@@ -186,7 +186,7 @@ def regression_answer(
     return RegressionAnswer.of(
         regression,
         names=names,
-        muted=mutes.muted(conn, project_id, now_us),
+        muted=notices.muted(conn, project_id, now_us),
         power=None if power is None else PowerAnswer.read(regression.project, power),
         sla=_clocks(regression, state, now_us) if regression.standing.alerts else None,
         mutes=[MuteAnswer.read(mute, names) for mute in in_force],
@@ -214,7 +214,7 @@ def _rows(conn: Connection, shown: list[Regression], now_us: int) -> list[Regres
     makers = [prefix for regression in shown for prefix in _makers(regression)]
     names = regressions.key_names(conn, makers)
     muted: dict[int, list[Muted]] = {
-        project_id: mutes.muted(conn, project_id, now_us)
+        project_id: notices.muted(conn, project_id, now_us)
         for project_id in {regression.project_id for regression in shown}
     }
     return [

@@ -38,14 +38,14 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import AdminActs
+from ett_service.api.record.audit import AdminActs
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import rfc3339
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.requests import PHASES, NewMute, frame
 from ett_service.storage.record.audit import Action, AdminAct
-from ett_service.storage.regressions import mutes, regressions
-from ett_service.storage.regressions.mutes import Mute, Muted
+from ett_service.storage.regressions import notices, regressions
+from ett_service.storage.regressions.notices import Mute, Muted
 
 router = APIRouter(
     prefix="/v1/regressions/mutes",
@@ -119,7 +119,7 @@ def list_mutes(
     form: FormatParameter = "json",
 ) -> MutePage | Response:
     """List the present and future mutes, the most recently created first."""
-    rows = mutes.listing(
+    rows = notices.list_mutes(
         conn,
         project_ids,
         at_us=None if query.over else state.now_us(),
@@ -154,7 +154,7 @@ async def create_mute(
 
     def add(conn: Connection) -> MuteAnswer:
         why: str = content["why"]
-        mute = mutes.add(conn, project_id, muted, by=acts.key.prefix, why=why, now_us=now_us)
+        mute = notices.add_mute(conn, project_id, muted, by=acts.key.prefix, why=why, now_us=now_us)
         acts.record(conn, mute_act(mute))
         return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))
 
@@ -172,7 +172,7 @@ def take_back_mute(mute_id: str, acts: AdminActs, project_id: AdministeredId, st
     """End a mute now. It stays in the list of past mutes."""
     by, now_us = acts.key.prefix, state.now_us()
     if "\x00" in mute_id or not acts.write(
-        lambda conn: mutes.take_back(conn, project_id, mute_id, by=by, now_us=now_us),
+        lambda conn: notices.take_back_mute(conn, project_id, mute_id, by=by, now_us=now_us),
         AdminAct(Action.MUTE_TAKEN_BACK, mute_id, project_id),
     ):
         raise Problem(ProblemKind.NOT_FOUND, "No mute of this id is in force.")

@@ -1,36 +1,53 @@
-"""What people do about a regression: triage it, acknowledge it, accept it, mute it."""
+"""What people do about a regression: triage, acknowledge, accept, mute; and what verdicts tune."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import AliasPath, Field
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
-from ett_service.api.bodies import described, members, read_struct, refused_window
-from ett_service.api.deps import AdministeredId, State, only_declared_parameters
+from ett_service.api.answers import Answer, Instant, KeyPrefix
+from ett_service.api.bodies import (
+    FormatParameter,
+    as_files,
+    described,
+    listed,
+    members,
+    read_struct,
+    refused_window,
+)
+from ett_service.api.deps import (
+    AdministeredId,
+    ProjectIds,
+    Reader,
+    State,
+    only_declared_parameters,
+)
 from ett_service.api.problems import Problem, ProblemKind, declared
-from ett_service.api.record.acts import AdminActs
+from ett_service.api.record.audit import AdminActs
 from ett_service.api.regressions.answers import RegressionAnswer
 from ett_service.api.regressions.listing import RegressionId, checked_id, regression_answer, unknown
 from ett_service.api.regressions.mutes import MuteAnswer, mute_act
 from ett_service.api.regressions.power import cohorts_of
 from ett_service.core.intervals import rfc3339
-from ett_service.core.regressions.finding import SeriesCohort
+from ett_service.core.regressions.finding import Metric, SeriesCohort
 from ett_service.detection.confirmation import NotComparable
 from ett_service.ingest.requests import (
     NewAcknowledgement,
     NewBaseline,
     NewRegressionMute,
+    NewReset,
     NewTriage,
     frame,
 )
 from ett_service.storage.record.audit import Action, AdminAct
-from ett_service.storage.regressions import mutes, nudges, regressions
+from ett_service.storage.regressions import notices, nudges, regressions, tuning
 from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.mutes import Muted
+from ett_service.storage.regressions.notices import Muted
 from ett_service.storage.regressions.nudges import CannotMove
 from ett_service.storage.regressions.regressions import Act, NotFiring
 
@@ -43,6 +60,12 @@ router = APIRouter(
 Change: TypeAlias = Callable[[Connection, int, str], Regression | None]
 
 _REFUSALS = (400, 401, 403, 404, 408, 413, 415, 422, 503)
+
+tuning_router = APIRouter(
+    prefix="/v1/regressions/tuning",
+    tags=["regressions"],
+    dependencies=[Depends(only_declared_parameters)],
+)
 
 
 class Acting:
@@ -211,8 +234,75 @@ def _mute(conn: Connection, request: Acting, until_us: int, why: str) -> MuteAns
         raise Problem(
             ProblemKind.CONFLICT, "It has neither a cohort nor a phase. Name what to mute."
         )
-    mute = mutes.add(
+    mute = notices.add_mute(
         conn, request.project_id, muted, by=request.acts.key.prefix, why=why, now_us=now_us
     )
     request.acts.record(conn, mute_act(mute))
     return MuteAnswer.read(mute, regressions.key_names(conn, [mute.made_by]))
+
+
+class TuningAnswer(Answer):
+    """The verdicts on the findings of one metric, and what follows from them."""
+
+    project: str
+    metric: Metric
+    real: int = Field(
+        validation_alias=AliasPath("verdicts", "real"),
+        description="Findings triaged as `real` in the last 180 days, since the reset.",
+    )
+    noise: int = Field(
+        validation_alias=AliasPath("verdicts", "noise"), description="Those triaged as `noise`."
+    )
+    factor: float = Field(
+        validation_alias=AliasPath("verdicts", "factor"),
+        description="The smallest change that counts exceeds 1 by so many times what the settings "
+        "say: 0.75 to 2. Over 1 after much noise, 1 without verdicts.",
+    )
+    reset_at: Instant | None = Field(description="Earlier verdicts do not count.")
+    reset_by: KeyPrefix | None
+    reset_why: str | None
+
+
+class TuningList(Answer):
+    """What people's verdicts change; metrics without any are left out."""
+
+    tuning: list[TuningAnswer]
+
+
+@tuning_router.get(
+    "",
+    operation_id="list_tuning",
+    response_model=TuningList,
+    responses=as_files(),
+)
+def list_tuning(
+    conn: Reader, project_ids: ProjectIds, state: State, form: FormatParameter = "json"
+) -> TuningList | Response:
+    """List how people's verdicts move the smallest change that counts, by metric."""
+    rows = [TuningAnswer.of(each) for each in tuning.tunings(conn, project_ids, state.now_us())]
+    return listed(form, TuningList(tuning=rows), rows, of=TuningAnswer, name="tuning")
+
+
+@tuning_router.post(
+    "/reset",
+    operation_id="reset_tuning",
+    responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
+    openapi_extra=described(NewReset),
+)
+async def reset_tuning(
+    request: Request, acts: AdminActs, project_id: AdministeredId, state: State
+) -> TuningList:
+    """Ignore the verdicts on a metric so far; later ones count again."""
+    body: dict[str, Any] = members(
+        await read_struct(request, state, NewReset), frame(state.now_us())
+    )
+    act = Act(acts.key.prefix, body["why"], state.now_us())
+    reset = partial(tuning.reset, project_id=project_id, metric=body["metric"], act=act)
+
+    def work(conn: Connection) -> TuningList:
+        reset(conn)
+        kept = tuning.tunings(conn, [project_id], state.now_us())
+        return TuningList(tuning=[TuningAnswer.of(each) for each in kept])
+
+    admin_act = AdminAct(Action.TUNING_RESET, body["metric"], project_id, {"why": body["why"]})
+    return await run_in_threadpool(acts.write, work, admin_act)

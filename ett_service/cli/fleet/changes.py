@@ -11,8 +11,7 @@ from ett_service.charts.units import count, duration, longer, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.styles import difference, loss
-from ett_service.cli.tables import Answer, number, styled, text, write_table
+from ett_service.cli.tables import Answer, difference, loss, number, styled, text, write_table
 from ett_service.cli.verb import Failure, Verb
 
 

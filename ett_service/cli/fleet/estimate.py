@@ -5,8 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ett_service.api.fleet.estimate import EstimateAnswer
-from ett_service.api.fleet.projection import ScaleAnswer
+from ett_service.api.fleet.projection import EstimateAnswer, ScaleAnswer
 from ett_service.charts.units import amount, count, duration, money, percent
 from ett_service.cli.arguments import amount as an_amount
 from ett_service.cli.arguments import (
@@ -21,14 +20,13 @@ from ett_service.cli.arguments import (
     window,
     window_query,
 )
-from ett_service.cli.operations.local import loaded
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import ask
 from ett_service.cli.tables import Answer, Column, number, text, write_table
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.fleet.economy import Economy
-from ett_service.fleet.projection import Input, Inputs, ScalePoint, project
-from ett_service.fleet.run_plan import PlanQuestion, plan
+from ett_service.fleet.projection import Input, Inputs, PlanQuestion, ScalePoint, plan, project
 from ett_service.fleet.scope import BadQuestion
 
 _FLAGS = {

@@ -8,8 +8,7 @@ from ett_service.cli.arguments import by, scope, scope_query, server, when, wind
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask
-from ett_service.cli.styles import gain
-from ett_service.cli.tables import Answer, number, spare, styled, text, write_table
+from ett_service.cli.tables import Answer, gain, number, spare, styled, text, write_table
 from ett_service.cli.verb import Verb
 
 _OWNER = "owner"

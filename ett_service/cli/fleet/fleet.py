@@ -1,4 +1,4 @@
-"""``ett fleet``: where the fleet's time goes, in all, by group, or over time."""
+"""``ett fleet``: where the fleet's time goes, in all, by group, over time, or ranked."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -8,14 +8,109 @@ from typing import Any
 
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
-from ett_service.cli.fleet.top import EMPTY, TOPS, top_question, write_top
 from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask, fetch
-from ett_service.cli.tables import Answer, Column, cells, number, spare, text, write_table
-from ett_service.cli.verb import Verb
-from ett_service.report.inputs import ett_ratio, lost_gpu_seconds
+from ett_service.cli.tables import (
+    Answer,
+    Column,
+    cells,
+    identifier,
+    number,
+    outcome,
+    spare,
+    styled,
+    text,
+    write_table,
+)
+from ett_service.cli.verb import Failure, Verb
+from ett_service.report.inputs import UNKNOWN, ett_ratio, lost_gpu_seconds
+
+TOPS = ("jobs", "causes", "releases")
+
+EMPTY = "No jobs in this window. `ett jobs` lists all jobs, and --from begins earlier."
+
+_MOST = 10
+_RELEASE = "code_version"
+
+_CAUSES = (
+    text("origin"),
+    text("cause"),
+    number("failures", "count", count),
+    number("share", "share", percent),
+    number("unsaved training", "unsaved_training_seconds", duration),
+)
+_RELEASES = (
+    identifier("release", lambda group: group["group"][_RELEASE] or UNKNOWN),
+    number("jobs", "jobs", count),
+    number("ETT%", ett_ratio, percent),
+    number("GPU-h", "gpu_seconds", gpu_hours),
+    number("lost GPU-h", lost_gpu_seconds, gpu_hours),
+    number("failures", "failures.total", count),
+    spare(number("start p50", "time_to_start.p50", duration)),
+    spare(number("recover p50", "time_to_recover.p50", duration)),
+)
 
 _ROUNDING = 1e-3  # weighted seconds: the sums of a fleet are rounded to microseconds
+
+
+def top_question(args: Namespace) -> tuple[str, dict[str, object]]:
+    """Return the path and the query whose answer has what is ranked. Raises ``Failure``."""
+    if args.by or args.step:
+        raise Failure("--top ranks, and takes neither --by nor --step", "Leave one of them out.")
+    match args.top:
+        case "jobs":
+            return "/v1/fleet/jobs/top", {"by": "lost", "limit": _MOST}
+        case "releases":
+            return "/v1/fleet/summary", {"group_by": _RELEASE, "sort": "lost"}
+        case _:
+            return "/v1/fleet/summary", {}
+
+
+def write_top(answer: Answer, top: str) -> None:
+    """Write the table of what is ranked."""
+    jobs = answer["jobs"] if top == "jobs" else answer["total"]["jobs"]
+    if not jobs:
+        write_prose(EMPTY)
+        return
+    write_prose(f"{minute(answer['from'])} to {minute(answer['to'])} (UTC)")
+    if top == "jobs":
+        _write_jobs(answer)
+    elif top == "causes":
+        _write_causes(answer)
+    else:
+        groups = sorted(answer["groups"], key=lost_gpu_seconds, reverse=True)
+        write_table(_RELEASES, [group for group in groups if not group["other"]][:_MOST])
+        write_prose("A job counts for each release that its attempts ran, with their time.")
+
+
+def _write_jobs(answer: Answer) -> None:
+    shown = partial(money, currency=answer["currency"])
+    columns = (
+        identifier("job"),
+        styled(text("state"), outcome),
+        number("ETT%", "ett_ratio", percent),
+        number("lost h", "lost_weighted_seconds", gpu_hours),
+        text("most of it", _largest_loss),
+        spare(number("failures", "failures", count)),
+        spare(number("gpus")),
+        spare(number("cost", "cost", shown)),
+    )
+    write_table(columns, answer["jobs"])
+    write_prose("Lost hours are E2E x accelerators without effective training, held or not.")
+
+
+def _largest_loss(job: Answer) -> str:
+    lost = {**job["weighted_categories"], "effective_training": 0.0}
+    category, seconds = max(lost.items(), key=itemgetter(1))
+    return f"{category} {percent(seconds / job['lost_weighted_seconds'])}"
+
+
+def _write_causes(answer: Answer) -> None:
+    failures = answer["total"]["failures"]
+    by = sorted(failures["by"], key=itemgetter("unsaved_training_seconds"), reverse=True)
+    total = failures["total"]
+    write_table(_CAUSES, [{**each, "share": each["count"] / total} for each in by[:_MOST]])
+    write_prose(f"{count(total)} failures, {count(failures['infra'])} of them infra.")
 
 
 def _cost(group: Answer) -> str:

@@ -8,8 +8,7 @@ from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.cli.arguments import scope, scope_query, server, window, window_query
 from ett_service.cli.output import NONE, minute, write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask
-from ett_service.cli.styles import gain
-from ett_service.cli.tables import Answer, cells, number, spare, styled, text, write_table
+from ett_service.cli.tables import Answer, cells, gain, number, spare, styled, text, write_table
 from ett_service.cli.verb import Verb
 
 _FORMS = (

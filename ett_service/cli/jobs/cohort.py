@@ -9,8 +9,7 @@ from statistics import median
 from ett_service.charts.units import count, percent, points
 from ett_service.cli.output import NONE, clock, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place
-from ett_service.cli.styles import loss
-from ett_service.cli.tables import Answer, number, styled, text, write_table
+from ett_service.cli.tables import Answer, loss, number, styled, text, write_table
 from ett_service.cli.verb import Failure
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Category

@@ -20,13 +20,13 @@ from ett_service.cli.output import (
     write_prose,
 )
 from ett_service.cli.remote import ask, of_project, place
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     Column,
     cells,
     identifier,
     number,
+    outcome,
     prose,
     spare,
     styled,

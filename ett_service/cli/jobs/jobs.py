@@ -1,24 +1,33 @@
-"""``ett jobs``: lists jobs, and corrects and deletes them."""
+"""``ett jobs``: lists jobs, corrects their record and deletes them."""
 
-from argparse import ArgumentParser, Namespace
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ett_service.charts.units import gpu_hours
-from ett_service.cli.arguments import INSTANT, server, when, whole
-from ett_service.cli.output import clock, minute, percent
-from ett_service.cli.record.corrections import ACTS
-from ett_service.cli.remote import listed
-from ett_service.cli.styles import outcome
+from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
+from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.remote import ask, listed, of_project, place, without_none
 from ett_service.cli.tables import (
+    Answer,
     identifier,
     number,
+    outcome,
+    prose,
     spare,
     styled,
     text,
     write_rows,
+    write_table,
 )
-from ett_service.cli.verb import Verb
+from ett_service.cli.verb import Exit, Verb, act
 from ett_service.core.dimensions import JOB_DIMENSIONS
+from ett_service.core.words import Cause, Origin
+
+_JOB = named("job", "the job's name")
+_SHARED = (project, server)
 
 _FILTERS = {
     **{name: f"only of this {name}" for name in JOB_DIMENSIONS},
@@ -44,6 +53,171 @@ _JOBS = (
 
 _NONE = "No jobs. `ett run --job NAME -- COMMAND` records one."
 _NONE_MATCH = "No job meets these conditions. `ett jobs` without them lists all."
+
+
+def _path(args: Namespace, resource: str = "") -> str:
+    return place("/v1/jobs/{}", args.job) + resource
+
+
+def _verdict_options(parser: ArgumentParser) -> None:
+    parser.add_argument("number", type=int, help="of the attempt, as `ett job` shows it")
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--cause", choices=[cause.value for cause in Cause])
+    choice.add_argument("--take-back", action="store_true", help="let the rules decide again")
+    parser.add_argument(
+        "--origin",
+        choices=[origin.value for origin in Origin],
+        help="default: the usual origin of the cause",
+    )
+    parser.add_argument("--why", help=WHY)
+
+
+def _judge(args: Namespace) -> Any:
+    path = _path(args, f"/attempts/{args.number}/verdict")
+    if args.take_back:
+        return ask(args, path, of_project(args), method="DELETE")
+    body = without_none({"cause": args.cause, "origin": args.origin, "why": args.why})
+    return ask(args, path, of_project(args), method="PUT", body=body)
+
+
+def _write_verdict(verdict: Answer | None, args: Namespace) -> None:
+    if verdict is None:
+        write_line(f"The rules decide about attempt {args.number} of {args.job} again.")
+    else:
+        cause = f"{verdict['origin']}: {verdict['cause']}"
+        write_line(f"Attempt {args.number} of {args.job}: {cause}.")
+
+
+def _exclude_options(parser: ArgumentParser) -> None:
+    when(parser, "--from", "from", f"begin of the window: {INSTANT} (default: the job's)")
+    when(parser, "--to", "to", "end of the window (default: the job's)")
+    parser.add_argument(
+        "--window",
+        action="append",
+        type=_window,
+        dest="windows",
+        metavar="FROM/TO",
+        help="one of several windows, instead of --from and --to; either end may be left out",
+    )
+    parser.add_argument("--why", required=True, help=WHY)
+
+
+def _window(text: str) -> dict[str, str | None]:
+    begin, slash, end = text.partition("/")
+    if not slash:
+        raise ArgumentTypeError(f"{text!r} is not FROM/TO")
+    return {"from": instant(begin) if begin else None, "to": instant(end) if end else None}
+
+
+def _exclude(args: Namespace) -> Any:
+    window = {"from": getattr(args, "from"), "to": args.to}
+    body = {**window, "windows": args.windows, "why": args.why}
+    return ask(args, _path(args, "/exclusion"), of_project(args), method="PUT", body=body)
+
+
+def _write_excluded(_exclusions: Any, args: Namespace) -> None:
+    write_line(f"{args.job} is excluded from the fleet's numbers.")
+
+
+def _include(args: Namespace) -> Any:
+    return ask(args, _path(args, "/exclusion"), of_project(args), method="DELETE")
+
+
+def _write_included(_nothing: Any, args: Namespace) -> None:
+    write_line(f"{args.job} counts again.")
+
+
+def _subject(correction: Answer) -> str:
+    if correction["kind"] == "verdict":
+        return f"{correction['launch'] or '-'}/{correction['attempt']}/{correction['cycle']}"
+    return f"{minute(correction['from'])} to {minute(correction['to'])}"
+
+
+def _text(correction: Answer) -> str:
+    if correction["kind"] == "verdict":
+        return f"verdict {correction['origin']}: {correction['cause']}"
+    return "exclusion"
+
+
+_CORRECTIONS = (
+    text("correction", _text),
+    text("of", _subject),
+    text("made (UTC)", "made_at", minute),
+    text("by", partial(author, member="made_by")),
+    spare(text("taken back (UTC)", "taken_back_at", minute)),
+    spare(text("by", partial(author, member="taken_back_by"), or_dash)),
+    prose("why"),
+)
+
+
+def _corrections(args: Namespace) -> Any:
+    return listed(args, _path(args, "/corrections"), "corrections", of_project(args))
+
+
+def _write_corrections(corrections: list[Any], args: Namespace) -> None:
+    write_rows(_CORRECTIONS, corrections, f"The record of {args.job} has no corrections.")
+
+
+def _delete_options(parser: ArgumentParser) -> None:
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help="the job's name")
+    parser.add_argument("--yes", action="store_true", help="delete; without it, show what would go")
+
+
+def _delete(args: Namespace) -> list[Any]:
+    # Asked of all before any goes: a mistyped name must not leave half of them deleted.
+    deletions = [_deletion(args, job, dry_run="true") for job in args.jobs]
+    return [_deletion(args, job) for job in args.jobs] if args.yes else deletions
+
+
+def _deletion(args: Namespace, job: str, dry_run: str | None = None) -> Any:
+    query = of_project(args, dry_run=dry_run)
+    return ask(args, place("/v1/jobs/{}", job), query, method="DELETE")
+
+
+_DELETIONS = (identifier("job"), text("events"), text("attempts"), text("corrections"))
+
+
+def _write_deletions(deletions: list[Any], _args: Namespace) -> None:
+    write_table(_DELETIONS, deletions)
+
+
+def _deleted(_deletions: Any, args: Namespace) -> Exit:
+    if args.yes:
+        return Exit.DONE
+    sys.stderr.write("Nothing was deleted. --yes deletes these jobs; they cannot be restored.\n")
+    return Exit.USAGE
+
+
+ACTS: Mapping[str, Verb] = {
+    "verdict": act(
+        "set the cause of a failure", _judge, _write_verdict, _JOB, _verdict_options, *_SHARED
+    ),
+    "exclude": act(
+        "exclude a job, or windows of it, from the fleet's numbers",
+        _exclude,
+        _write_excluded,
+        _JOB,
+        _exclude_options,
+        *_SHARED,
+    ),
+    "include": act("withdraw an exclusion", _include, _write_included, _JOB, *_SHARED),
+    "corrections": act(
+        "show who corrected what about a job, and why",
+        _corrections,
+        _write_corrections,
+        _JOB,
+        *_SHARED,
+    ),
+    "delete": act(
+        "delete jobs for good",
+        _delete,
+        _write_deletions,
+        _delete_options,
+        *_SHARED,
+        exit_code=_deleted,
+    ),
+}
+"""What ``ett jobs`` does beside listing."""
 
 
 def _list_options(parser: ArgumentParser) -> None:

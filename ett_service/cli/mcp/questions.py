@@ -11,9 +11,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from ett_service.cli.arguments import DEFAULT_URL, instant
-from ett_service.cli.mcp.text import MOST_ROWS, bounded
 from ett_service.cli.remote import PATIENT_S, ask, place, without_none
 from ett_service.cli.verb import Failure
+
+MOST_CHARACTERS = 200
+MOST_ROWS = 20
+MOST_MEMBERS = 50
 
 Json = dict[str, Any]
 
@@ -21,6 +24,28 @@ BY_ACCELERATORS = "seconds x accelerators"
 BY_WALL = "wall time"
 
 _HOUR = 3600.0
+
+
+def bounded(value: Any) -> Any:
+    """Return JSON with every text and name printable and cut, and every list and object short.
+
+    Job names, labels and messages are written by whoever may send events.
+    """
+    match value:
+        case str():
+            return _printable(value)
+        case list():
+            return [bounded(item) for item in value[:MOST_ROWS]]
+        case dict():
+            members = list(value.items())[:MOST_MEMBERS]
+            return {_printable(str(name)): bounded(item) for name, item in members}
+        case _:
+            return value
+
+
+def _printable(text: str) -> str:
+    shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return shown if len(shown) <= MOST_CHARACTERS else shown[: MOST_CHARACTERS - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)

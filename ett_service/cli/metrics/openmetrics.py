@@ -5,16 +5,14 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from ett_service.aggregation.fold_job import fold_all
-from ett_service.cli.arguments import INSTANT, config, instant, output, seconds
-from ett_service.cli.operations.local import opened_for_reading
+from ett_service.cli.arguments import config, instant_us, output, seconds
+from ett_service.cli.operations.config import opened_for_reading
 from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.fleet.counters import Steps, counter_steps
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.attempts.spans import NEVER
-from ett_service.ingest.refusals import Fault
-from ett_service.ingest.text import parse_instant
 from ett_service.metrics.backfill import Past, Scope
 from ett_service.metrics.families import COUNTERS
 from ett_service.settings import Settings
@@ -43,7 +41,7 @@ def _options(parser: ArgumentParser) -> None:
         ("--from", "begin", "first sample (default: the first)"),
         ("--to", "end", "last sample (default: now)"),
     ):
-        parser.add_argument(flag, dest=dest, type=_at_us, metavar="WHEN", help=summary)
+        parser.add_argument(flag, dest=dest, type=instant_us, metavar="WHEN", help=summary)
     parser.add_argument(
         "--step",
         type=_step_us,
@@ -114,13 +112,6 @@ def _refuse_nothing(past: Past, scope: Scope, *, only_history: bool) -> None:
             f"the first job began at {rfc3339(begins)}, more than {_MOST_STEPS:,} steps ago",
             "Name a later --from, or a longer --step.",
         )
-
-
-def _at_us(text: str) -> int:
-    try:
-        return parse_instant(instant(text))
-    except Fault:
-        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
 
 
 def _step_us(text: str) -> int:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from ett_service.cli.arguments import config
-from ett_service.cli.operations.local import loaded
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.output import write_line
 from ett_service.cli.tables import Column, text, write_table
 from ett_service.cli.verb import Verb

@@ -1,22 +1,36 @@
-"""``ett migrate | verify | recompute``: the database that the settings name, and its numbers."""
+"""``ett migrate | verify | recompute | backup | prune``: the database that the settings name."""
 
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+from sqlalchemy import Connection
 
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
+from ett_service.charts.units import count, size
 from ett_service.cli.arguments import config, whole
-from ett_service.cli.operations.local import loaded, opened_for_reading
+from ett_service.cli.operations.config import loaded, opened_for_reading, record
 from ett_service.cli.output import or_dash, write_line
 from ett_service.cli.progress import bar, counted
 from ett_service.cli.tables import identifier, prose, text, write_table
-from ett_service.cli.verb import Exit, Verb, now_us
+from ett_service.cli.verb import Exit, Failure, Verb, now_us
+from ett_service.core.intervals import DAY_US
 from ett_service.logs import redact
-from ett_service.storage.engine.migrate import migrate
+from ett_service.storage import retention
+from ett_service.storage.engine import sqlite
+from ett_service.storage.engine.backup import back_up, renew_epoch
+from ett_service.storage.engine.migrate import address, migrate
+from ett_service.storage.engine.seal import key_file
+from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.jobs.batches import RecomputePosition, pruned
+from ett_service.storage.record.audit import Action, AdminAct
+from ett_service.worker.retention import Pruned, Pruner
 
 
 def _migrate(args: Namespace) -> Any:
@@ -171,3 +185,117 @@ def _write_recomputed(answer: Any, _args: Namespace) -> None:
 
 
 RECOMPUTE = Verb(options=(_recompute_options, config), run=_recompute, write=_write_recomputed)
+
+
+class NoBackup(Failure):
+    """The command does not say what to do, or cannot do it for this database."""
+
+
+def _backup_options(parser: ArgumentParser) -> None:
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file to copy to")
+    target.add_argument(
+        "--restored", action="store_true",
+        help="the database was restored from elsewhere: have trainers send again what it lacks",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+
+
+def _backup(args: Namespace) -> Any:
+    url = loaded(args).settings.database_url
+    if args.restored:
+        with closing(open_store(url)) as store:
+            store.write(_restored)
+        return {"database": redact(url), "epoch": "new"}
+    database_url = address(url)
+    if database_url.get_backend_name() != "sqlite":
+        hint = "Use pg_dump, or a base backup and the write-ahead log: see docs/operations.md."
+        raise NoBackup("PostgreSQL has its own backups.", hint)
+    database = sqlite.path_of(database_url)
+    n_bytes = back_up(database, args.path, replace=args.force)
+    if key_file(database).exists():
+        sys.stderr.write(
+            f"{key_file(database).name} is not in the copy: without it, or `secret_key`, "
+            "receivers have to be added again.\n"
+        )
+    return {"path": str(args.path), "bytes": n_bytes}
+
+
+def _restored(conn: Connection) -> None:
+    renew_epoch(conn)
+    record(conn, AdminAct(Action.STORE_RESTORED))
+
+
+def _write_backup(answer: Any, args: Namespace) -> None:
+    if args.restored:
+        write_line(f"{answer['database']} counts as restored: trainers send again what it lacks.")
+    else:
+        write_line(f"{answer['path']}: {size(answer['bytes'])}.")
+
+
+BACKUP = Verb(
+    description="Copy the SQLite database while it is used.",
+    epilog="A copy is restored by putting it in the database's place while no server runs.",
+    options=(_backup_options, config),
+    run=_backup,
+    write=_write_backup,
+)
+
+
+class NoRetention(Failure):
+    """Neither the settings nor the command line say how long the record is kept."""
+
+    hint = "Set `retention_days`, or name a number of days with --days."
+
+
+def _prune_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be deleted, and how much it is"
+    )
+    parser.add_argument(
+        "--days", type=whole, metavar="N",
+        help="prune jobs closed for N days (default: the setting retention_days)",
+    )  # fmt: skip
+
+
+def _prune(args: Namespace) -> Any:
+    settings = loaded(args).settings
+    days = args.days or settings.retention_days
+    if not days:
+        raise NoRetention("The record of jobs is kept for ever: `retention_days` is 0.")
+    if args.dry_run:
+        with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
+            prunable = retention.prunable(conn, now_us() - days * DAY_US)
+            freed = retention.freed_bytes(conn, retention.table_sizes(conn), prunable)
+        return {"days": days, **asdict(prunable), "bytes": freed}
+    with closing(open_store(settings.database_url)) as store:
+        with store.reading() as conn:
+            jobs = retention.prunable(conn, now_us() - days * DAY_US).jobs
+        act = AdminAct(Action.RECORD_PRUNED, details={"days": days, "jobs": jobs})
+        store.write(partial(record, act=act))
+        pruner, total = Pruner(store, now_us, days * DAY_US), Pruned()
+        with bar("jobs pruned") as reach:
+            while step := pruner.step():
+                total.jobs += step.jobs
+                total.rows += step.rows
+                reach(min(total.jobs, jobs), jobs)
+    return {"days": days, "jobs": total.jobs, "rows": total.rows}
+
+
+def _write_pruning(answer: Any, args: Namespace) -> None:
+    of = f"closed for {answer['days']} days"
+    if args.dry_run:
+        write_line(
+            f"{count(answer['jobs'])} jobs {of} would be pruned: {count(answer['events'])} events, "
+            f"about {size(answer['bytes'])} with their segments."
+        )
+    else:
+        write_line(f"{count(answer['jobs'])} jobs {of} pruned, {count(answer['rows'])} rows.")
+
+
+PRUNE = Verb(
+    description="Delete events and segments of jobs that are closed; their results stay.",
+    options=(_prune_options, config),
+    run=_prune,
+    write=_write_pruning,
+)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ett_service.app import serve, worker
 from ett_service.cli.arguments import config, whole
-from ett_service.cli.operations.local import loaded
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.verb import Exit, Failure, Verb, now_us
 from ett_service.core.errors import EttError
 from ett_service.logs import catch_all, configure

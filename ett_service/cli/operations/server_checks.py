@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 from ett_service.charts.units import size
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.operations.doctor import Check, Finding, Status
-from ett_service.cli.operations.local import loaded
 from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
@@ -21,7 +21,9 @@ from ett_service.storage.record.keys import Key, list_keys
 from ett_service.storage.retention import SUGGESTED_DAYS, StoreSize
 
 _SQLITE = "sqlite:///"
-_SAFE_SQLITE = (3, 51, 3)
+#: The first release of each line whose log bears a second writer; all later lines begin so.
+_MENDED_SQLITE = {(3, 44): 6, (3, 50): 7, (3, 51): 3}
+_WITHDRAWN_SQLITE = (3, 52, 0)
 _SOON_US = 14 * DAY_US
 _LATELY_US = HOUR_US
 _FULL = 64 << 20  #: bytes below which the next commits are in danger
@@ -29,10 +31,19 @@ _NEARLY_FULL = 1 << 30
 _TABLES_NAMED = 4
 
 
+def bears_writers(version: tuple[int, int, int]) -> bool:
+    """Whether the write-ahead log of this SQLite loses no commit where several write to it."""
+    major, minor, patch = version
+    mended = _MENDED_SQLITE.get((major, minor))
+    if mended is None:
+        return version > _WITHDRAWN_SQLITE
+    return patch >= mended
+
+
 def sqlite(_: Namespace) -> Iterator[Finding]:
     """Check whether SQLite's write-ahead log can lose a commit."""
     sqlite_version = f"version {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info >= _SAFE_SQLITE:
+    if bears_writers(sqlite3.sqlite_version_info):
         yield Finding("sqlite", Status.OK, sqlite_version)
         return
     todo = "Nothing, as long as no other program writes or checkpoints the database's file."

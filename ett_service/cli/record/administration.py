@@ -14,7 +14,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from ett_service.cli.arguments import names_settings
-from ett_service.cli.operations.local import loaded
+from ett_service.cli.operations.config import loaded
 from ett_service.cli.verb import Failure
 from ett_service.storage.engine.errors import StoreInUse
 from ett_service.storage.engine.store import open_store

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from ett_service.cli.arguments import INSTANT, config, when, whole
-from ett_service.cli.operations.local import opened_for_reading
+from ett_service.cli.operations.config import opened_for_reading
 from ett_service.cli.output import minute
 from ett_service.cli.record.administration import asks_server, server
 from ett_service.cli.remote import listed

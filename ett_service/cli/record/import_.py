@@ -137,8 +137,8 @@ def _check(checked: Checked) -> None:
 
 def _print(runs: Iterator[ImportedRun], tally: Tally) -> None:
     for run in runs:
-        for event in run.events if tally.take(run) else ():
-            print(json.dumps(event, ensure_ascii=False))
+        for fact in run.facts if tally.take(run) else ():
+            print(json.dumps(fact.event, ensure_ascii=False))
 
 
 def _send(args: Namespace, runs: Iterator[ImportedRun], tally: Tally) -> None:

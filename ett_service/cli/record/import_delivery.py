@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
+
+import msgspec
 
 from ett_service.cli.remote import ask, exchange, refusal
 from ett_service.cli.verb import Failure, now_us
@@ -98,8 +101,15 @@ def decoded(run: ImportedRun) -> Iterator[tuple[Sequence[Fact], Batch]]:
     """Read a run's events as the service does, a part after the other."""
     for start in range(0, len(run.facts), _PART):
         facts = run.facts[start : start + _PART]
-        body = json.dumps({"events": [fact.event for fact in facts], "history": True}).encode()
+        body = _written({"events": [fact.event for fact in facts], "history": True})
         yield facts, decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
+        return json.dumps(body).encode()
 
 
 def _refusals(run: ImportedRun) -> list[tuple[Fact, str, str]]:
@@ -138,23 +148,28 @@ class Delivery:
         """
         if len(self._waiting) + len(run.facts) > _BATCH:
             self.finish()
-        self._waiting += [(run, fact) for fact in run.facts]
-        if len(self._waiting) > _BATCH:
-            self.finish()
+        if len(run.facts) > _BATCH:
+            self._send_alone(run)
+        else:
+            self._waiting += [(run, fact) for fact in run.facts]
 
     def finish(self) -> None:
         """Send what is kept. Raises what :meth:`take` does."""
         waiting, self._waiting = self._waiting, []
-        for start in range(0, len(waiting), _BATCH):
-            run, _ = waiting[start]
-            self.begun = run if start and waiting[start - 1][0] is run else None
-            again = [(run, fact) for fact in run.facts if self.begun and names_cluster(fact.event)]
-            part = [*again, *waiting[start : start + _BATCH]]
-            self._send([each for each in part if self._is_whole(each)])
+        self._send([each for each in waiting if self._is_whole(each[0])])
+
+    def _send_alone(self, run: ImportedRun) -> None:
+        """Send a large run in parts, each of which says of which cluster it is."""
+        facts = iter(run.facts)
+        clusters: list[Fact] = []
+        while self._is_whole(run) and (part := list(islice(facts, _BATCH))):
+            self._send([(run, fact) for fact in [*clusters, *part]])
+            self.begun = run
+            clusters += [fact for fact in part if names_cluster(fact.event)]
         self.begun = None
 
-    def _is_whole(self, waiting: tuple[ImportedRun, Fact]) -> bool:
-        return waiting[0].job not in self._tally.broken
+    def _is_whole(self, run: ImportedRun) -> bool:
+        return run.job not in self._tally.broken
 
     def _send(self, waiting: Sequence[tuple[ImportedRun, Fact]]) -> None:
         if not waiting:

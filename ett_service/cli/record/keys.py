@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from ett_service.charts.units import count, size
 from ett_service.cli.arguments import config, named, seconds
-from ett_service.cli.operations.local import opened_for_reading, record
+from ett_service.cli.operations.config import opened_for_reading, record
 from ett_service.cli.output import minute, write_line
 from ett_service.cli.record.administration import asks_server, server, write
 from ett_service.cli.remote import ask, place, without_none

@@ -20,8 +20,7 @@ from ett_service.importers.importer import ImportedRun
 from ett_service.importers.kubernetes.cluster import Cluster
 from ett_service.importers.slurm.facts import Naming
 from ett_service.watchers.kubernetes import Feed, Kubernetes
-from ett_service.watchers.slurm import DEFAULT_SINCE_S, Slurm
-from ett_service.watchers.slurm_log import ControllerLog
+from ett_service.watchers.slurm import DEFAULT_SINCE_S, ControllerLog, Slurm
 from ett_service.watchers.watcher import Poll, Source, Unavailable, Watcher
 
 _EVERY_S = 30.0

@@ -11,11 +11,11 @@ from ett_service.charts.units import NONE, count, percent, points, value
 from ett_service.cli.arguments import project, server, when
 from ett_service.cli.output import write_line, write_prose
 from ett_service.cli.remote import PATIENT_S, ask, of_project
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     identifier,
     number,
+    outcome,
     spare,
     styled,
     text,

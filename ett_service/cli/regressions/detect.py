@@ -1,21 +1,21 @@
 """``ett detect``: what the search for regressions would have found on any day, replayed offline."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from ett_service.app import detection_plan
 from ett_service.charts.units import cohort, cost, duration, factor, level_change, percent, subject
-from ett_service.cli.arguments import INSTANT, config, instant
-from ett_service.cli.operations.local import opened_for_reading
+from ett_service.cli.arguments import INSTANT, config, instant_us
+from ett_service.cli.operations.config import opened_for_reading
 from ett_service.cli.output import NONE, minute, write_line, write_prose
 from ett_service.cli.regressions.detect_answer import Members, answer_of
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     identifier,
     number,
+    outcome,
     spare,
     styled,
     text,
@@ -24,12 +24,9 @@ from ett_service.cli.tables import (
 from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
-from ett_service.detection.backtest import retrace
 from ett_service.detection.observed.open_phases import open_phases
 from ett_service.detection.options import Plan
-from ett_service.detection.run import memory_of
-from ett_service.ingest.refusals import Fault
-from ett_service.ingest.text import parse_instant
+from ett_service.detection.run import memory_of, retrace
 from ett_service.settings import Settings
 from ett_service.storage.jobs.listing import projects
 from ett_service.storage.regressions import findings, tuning
@@ -157,14 +154,14 @@ MOST_RUNS = 400
 def _options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--at",
-        type=_at_us,
+        type=instant_us,
         metavar="WHEN",
         help=f"{INSTANT}; the run sees what was over by then (default: the last run that was due)",
     )
     parser.add_argument(
         "--from",
         dest="begin",
-        type=_at_us,
+        type=instant_us,
         metavar="WHEN",
         help="run once a day from then on; each run continues from the last",
     )
@@ -211,13 +208,6 @@ def _chosen(projects: Mapping[str, int], name: str | None) -> Mapping[str, int]:
 def _write(answer: Members, args: Namespace) -> None:
     for project in answer["projects"]:
         write_project(project, with_power=args.power)
-
-
-def _at_us(text: str) -> int:
-    try:
-        return parse_instant(instant(text))
-    except Fault:
-        raise ArgumentTypeError(f"{text!r} is not {INSTANT}") from None
 
 
 def _runs(args: Namespace, settings: Settings) -> list[int]:

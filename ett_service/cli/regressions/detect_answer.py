@@ -15,9 +15,9 @@ from ett_service.core.regressions.finding import (
     Subject,
     Unit,
 )
-from ett_service.detection.backtest import Backtest, Course
 from ett_service.detection.observed.open_phases import OpenPhase
 from ett_service.detection.options import Power
+from ett_service.detection.run import Backtest, Course
 
 Members: TypeAlias = dict[str, Any]
 

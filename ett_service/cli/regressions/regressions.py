@@ -20,13 +20,13 @@ from ett_service.charts.units import (
 )
 from ett_service.cli.arguments import INSTANT, project, server, when, whole
 from ett_service.cli.output import minute, or_dash, write_line, write_prose
-from ett_service.cli.regressions import compare, confirm, explain, triage
+from ett_service.cli.regressions import compare, explain, triage
 from ett_service.cli.remote import ask, listed, of_project, pages
-from ett_service.cli.styles import outcome
 from ett_service.cli.tables import (
     Answer,
     identifier,
     number,
+    outcome,
     spare,
     styled,
     text,
@@ -271,6 +271,5 @@ VERB = Verb(
             *_SHARED,
         ),
         **triage.ACTS,
-        **confirm.ACTS,
     },
 )

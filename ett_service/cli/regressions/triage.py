@@ -1,18 +1,19 @@
-"""``ett regressions triage | acknowledge | accept | mute | unmute | mutes``: what people do."""
+"""What people do about findings: ``ett regressions`` triage, accept, mute, confirm, and more."""
 
+import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.charts.units import cohort
+from ett_service.charts.units import cohort, count, factor
 from ett_service.cli.arguments import ID, WHY, instant, named, pair, project, seconds, server
-from ett_service.cli.output import author, minute, write_prose
+from ett_service.cli.output import author, minute, or_dash, write_line, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
-from ett_service.cli.tables import Answer, identifier, prose, spare, text, write_rows
+from ett_service.cli.tables import Answer, identifier, number, prose, spare, text, write_rows
 from ett_service.cli.verb import Failure, Verb, act, now_us
 from ett_service.core.intervals import SECOND_US, rfc3339
-from ett_service.core.regressions.finding import Triage
+from ett_service.core.regressions.finding import Metric, Triage
 
 _MUTES = "/v1/regressions/mutes"
 _SHARED = (project, server)
@@ -26,6 +27,22 @@ _COLUMNS = (
     text("until (UTC)", "until", minute),
     spare(text("by", partial(author, member="made_by"))),
     prose("why"),
+)
+
+_TUNING = "/v1/regressions/tuning"
+_OUTCOMES = {
+    "confirmed": "It is confirmed, and triaged as real.",
+    "refuted": "It is refuted, and triaged as noise.",
+    "open": "That settles nothing yet.",
+}
+
+_TUNING_COLUMNS = (
+    text("metric"),
+    number("real", "real", count),
+    number("noise", "noise", count),
+    number("factor", "factor", factor),
+    spare(text("reset (UTC)", "reset_at", lambda at: or_dash(at and minute(at)))),
+    prose("why", "reset_why", or_dash),
 )
 
 
@@ -151,6 +168,82 @@ def _write_mutes(mutes: list[Any], _args: Namespace) -> None:
     write_rows(_COLUMNS, mutes, "No mutes. Maintenance mutes, too: see `ett markers list`.")
 
 
+def _confirm_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--jobs",
+        nargs=2,
+        metavar=("BASE", "JOB"),
+        help="settle it by these two jobs, the first without the change; patterns for several jobs",
+    )
+
+
+def _confirm(args: Namespace) -> Any:
+    path = place("/v1/regressions/{}", args.id)
+    if args.jobs is None:
+        return ask(args, f"{path}/experiment", of_project(args))
+    base, job = args.jobs
+    body = {"base_job": base, "job": job}
+    return ask(args, f"{path}/confirm", of_project(args), method="POST", body=body)
+
+
+def _write_confirmation(answer: Answer, args: Namespace) -> None:
+    if args.jobs is None:
+        _write_experiment(answer, args)
+    else:
+        _write_outcome(answer)
+
+
+def _write_experiment(answer: Answer, args: Namespace) -> None:
+    alike = ", ".join(f"{name} {value}" for name, value in answer["alike"].items())
+    before, after = answer["before"] or "what ran before", answer["after"] or "what runs now"
+    write_prose(f"Launch jobs in {cohort(answer['cohort'])}, alike in all else ({alike}):")
+    write_line(f"  1. {answer['dimension']} {before}")
+    write_line(f"  2. {answer['dimension']} {after}")
+    starts, ratio, spread = answer["starts"], factor(answer["ratio"]), math.exp(answer["sigma"])
+    write_prose(
+        f"{count(starts)} starts of each, by as many jobs, show {ratio} in 80 of 100 cases. One "
+        f"start differs from the next by a factor of {spread:.2f}."
+    )
+    write_line(f"Then: ett regressions confirm {args.id} --jobs JOB1 JOB2")
+
+
+def _write_outcome(answer: Answer) -> None:
+    low, high = answer["interval"]["low"], answer["interval"]["high"]
+    write_prose(
+        f"The second job takes {factor(answer['ratio'])} of the first (90% interval x {low:.2f} to "
+        f"x {high:.2f}; n {count(answer['base_n'])} and {count(answer['n'])})."
+    )
+    write_prose(_OUTCOMES[answer["outcome"]])
+    if answer["outcome"] == "open" and answer["more"]:
+        write_prose(f"Launch {count(answer['more'])} more jobs of each for 80% power.")
+
+
+def _tuning_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--reset",
+        choices=[metric.value for metric in Metric],
+        help="ignore the verdicts on this metric so far",
+    )
+    parser.add_argument("--why", help=WHY)
+
+
+def _tuning(args: Namespace) -> Any:
+    if args.reset is None:
+        return ask(args, _TUNING, of_project(args))["tuning"]
+    if not args.why:
+        raise Failure("a reset needs its reason", "Name it with --why.")
+    body: Mapping[str, str] = {"metric": args.reset, "why": args.why}
+    return ask(args, f"{_TUNING}/reset", of_project(args), method="POST", body=body)["tuning"]
+
+
+def _write_tuning(rows: list[Any], _args: Namespace) -> None:
+    write_rows(
+        _TUNING_COLUMNS, rows, "No verdicts yet: the settings alone say which changes count."
+    )
+    if rows:
+        write_prose("The smallest change that counts, less 1, is multiplied by the factor.")
+
+
 ACTS: Mapping[str, Verb] = {
     "triage": act(
         "record what a finding turned out to be",
@@ -193,5 +286,19 @@ ACTS: Mapping[str, Verb] = {
         *_SHARED,
     ),
     "mutes": act("list mutes", _mutes, _write_mutes, _mutes_options, *_SHARED),
+    "confirm": Verb(
+        summary="say which two runs would settle a finding, or settle it by them",
+        epilog="Examples: `ett regressions confirm ID`, `ett regressions confirm ID --jobs A B`.",
+        options=(named("id", ID), _confirm_options, *_SHARED),
+        run=_confirm,
+        write=_write_confirmation,
+    ),
+    "tuning": act(
+        "show how verdicts move the smallest change that counts, or take that back",
+        _tuning,
+        _write_tuning,
+        _tuning_options,
+        *_SHARED,
+    ),
 }
 """The acts of ``ett regressions`` that people react with."""

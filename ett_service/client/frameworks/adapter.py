@@ -12,9 +12,14 @@ from ett_service.client.current import current
 from ett_service.client.guard import guarded
 from ett_service.client.identity import is_disabled
 from ett_service.client.reporting.checkpoint import Checkpoint, report_restored
-from ett_service.client.reporting.first_batch import await_first_batch, end_first_batch
 from ett_service.client.reporting.layers import FRAMEWORK, From
-from ett_service.client.reporting.loop import enter_loop, leave_loop, step_from
+from ett_service.client.reporting.loop import (
+    await_first_batch,
+    end_first_batch,
+    enter_loop,
+    leave_loop,
+    step_from,
+)
 from ett_service.client.reporting.phase import phase, stage
 from ett_service.client.session import init
 

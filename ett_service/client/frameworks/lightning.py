@@ -11,7 +11,7 @@ from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.plugins.io import AsyncCheckpointIO
 
 from ett_service.client.frameworks.adapter import measured
-from ett_service.client.frameworks.checkpoint_io import durable_in_background, framework, hooks
+from ett_service.client.frameworks.fabric import durable_in_background, framework, hooks
 from ett_service.client.guard import guarded
 from ett_service.client.reporting.layers import From
 

@@ -57,6 +57,7 @@ _NOTHING_RAN = frozenset({126, NOT_FOUND})
 
 _AFTER_CHILD_SECONDS = 10.0
 _SYNC_SECONDS = 86_400.0
+_PATIENCE_SECONDS = 300.0
 _SHOWN = 60
 
 
@@ -92,6 +93,13 @@ def add_sync(verbs: Any) -> None:
         "directory", nargs="?", type=Path, help="folder of the spools; else ETT_SPOOL"
     )
     parser.add_argument("--url", help="where events go; else ETT_URL")
+    parser.add_argument(
+        "--wait",
+        type=float,
+        default=_PATIENCE_SECONDS,
+        metavar="SECONDS",
+        help="how long to try again while the server takes nothing (%(default)g)",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -172,7 +180,7 @@ def _begun(launch: Launch) -> None:
 
 
 def _say_start(recorder: Recorder, launch: Launch) -> None:
-    """Say that the attempt exists, with what the environment tells of its machines.
+    """Say that the attempt exists, with what the environment says of its machines.
 
     A launcher is no life of its child's rank, which reports its own start.
     """
@@ -184,7 +192,7 @@ def _say_start(recorder: Recorder, launch: Launch) -> None:
 
 @guarded(otherwise=None)
 def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
-    """Tell how the child ended, and with it the job, then send what it left.
+    """Report how the child ended, and with it the job, then send what it left.
 
     A job that only the child could name is known by what it left.
     """
@@ -256,7 +264,14 @@ def sync(args: argparse.Namespace) -> int:
     if not root.is_dir():
         return _complain(f"{root} is not a directory", "Give the directory of the spools.", USAGE)
     target = Target(url, os.environ.get("ETT_API_KEY"))
-    shipment = ship(spools(root), target, seconds=_SYNC_SECONDS, progress=_progress())
+    shipment = ship(
+        spools(root),
+        target,
+        seconds=_SYNC_SECONDS,
+        patience_s=args.wait,
+        progress=_progress(),
+        say=notice,
+    )
     _tell(shipment, as_json=args.json, file=sys.stdout)
     return _exit_of(shipment, root)
 
@@ -267,12 +282,7 @@ def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
     shipment = Shipment()
     if launch.target is not None:
         try:
-            shipment = ship(
-                spools(directory),
-                launch.target,
-                seconds=_AFTER_CHILD_SECONDS,
-                progress=lambda _: None,
-            )
+            shipment = ship(spools(directory), launch.target, seconds=_AFTER_CHILD_SECONDS)
         except OSError as error:
             _complain(str(error), f"Later: ett sync {directory}", FAILED)
             return

@@ -52,14 +52,14 @@ def child_environment(
 
 
 def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identity | None:
-    """Tell who the launcher speaks for: the rank of its one child, or a whole torchrun."""
+    """Return who the launcher speaks for: the rank of its one child, or a whole torchrun."""
     if is_torchrun(command):
         env = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
     return identify(env, None, os.uname().nodename)
 
 
 def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int) -> Identity | None:
-    """Tell who the launcher spoke for, where its child named the job itself.
+    """Return who the launcher spoke for, where its child named the job itself.
 
     That is known by what the child has left since *began_us*.
     """
@@ -76,7 +76,7 @@ class Ended(NamedTuple):
     """How a command ended."""
 
     code: int  #: negative for a signal
-    told_by: int | None = None  #: the first signal from outside that told it to stop
+    signalled_by: int | None = None  #: the first signal from outside that told it to stop
 
 
 def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[[], None]) -> Ended:
@@ -87,11 +87,11 @@ def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[
     """
     children: list[subprocess.Popen[bytes]] = []
     early: list[int] = []
-    told: list[tuple[int, float]] = []
+    signals: list[tuple[int, float]] = []
 
     def forward(number: int, _: FrameType | None) -> None:
         if number in _STOPPING:
-            told.append((number, time.monotonic()))
+            signals.append((number, time.monotonic()))
         # A terminal has sent Ctrl-C to the child itself.
         if number != signal.SIGINT or not os.isatty(0):
             early.append(number)
@@ -107,7 +107,7 @@ def run_child(command: Sequence[str], env: Mapping[str, str], started: Callable[
             started()
             code = child.wait()
     heeded_from = time.monotonic() - _HEEDED_SECONDS
-    return Ended(code, next((number for number, at in told if at > heeded_from), None))
+    return Ended(code, next((number for number, at in signals if at > heeded_from), None))
 
 
 def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> None:
@@ -117,20 +117,20 @@ def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> N
 
 
 def ending_of(ended: Ended, command: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
-    """Tell the end of the attempt from how its process ended.
+    """Return the end of the attempt from how its process ended.
 
     What was told to stop has not failed by itself, whatever it makes of that: the signal is the
     evidence, not the exit code. Ctrl-C cancels. Who has sent SIGTERM only a scheduler knows: until
     it says so that is a failure of unknown cause, which its word still can overrule.
     """
-    code, told_by = ended
+    code, signalled_by = ended
     facts: dict[str, Any] = {"reason": f"{Path(command[0]).name} ended, seen by ett run"}
-    if told_by is not None:
-        name = signal.Signals(told_by).name
+    if signalled_by is not None:
+        name = signal.Signals(signalled_by).name
         facts["message"] = f"told to stop by {name} from outside, then ended with code {code}"
-        is_asked = told_by == signal.SIGINT or code == 0
+        is_asked = signalled_by == signal.SIGINT or code == 0
         facts |= {"outcome": "cancelled" if is_asked else "failed", **stopped(env)}
-        return facts | {"signal": -code if code < 0 else told_by}
+        return facts | {"signal": -code if code < 0 else signalled_by}
     if code == 0:
         return {"outcome": "completed", "exit_code": 0, **facts}
     if code < 0:

@@ -21,6 +21,13 @@ _EXCHANGE_SECONDS = 60.0
 _MOST_AWAY = 8
 """Spools in a row of which nothing arrived: the server is away, and not one connection."""
 
+_SAY_SECONDS = 10.0
+"""Of waits that follow one another, four at a time, one in so long is told."""
+
+
+def _quiet(_: object) -> None:
+    """Tell nobody."""
+
 
 @dataclass(slots=True)
 class Shipment:
@@ -38,15 +45,21 @@ def ship(
     target: Target,
     *,
     seconds: float,
-    progress: Callable[[Shipment], None],
+    patience_s: float = 0.0,
+    progress: Callable[[Shipment], None] = _quiet,
+    say: Callable[[str], None] = _quiet,
+    pace: Callable[[], Pace] = Pace,
 ) -> Shipment:
     """Send the spools that nobody owns, for about *seconds*; stop at a server that takes nothing.
 
-    A connection that breaks leaves its spool, and the others are sent.
+    After a broken exchange a spool is tried again, for *patience_s* seconds since the server last
+    took something; then it is left, and the others are sent. A server that names when to come back
+    is waited for within *seconds*. *say* is told what is waited for.
 
     Raises ``OSError`` where a spool cannot be read or removed.
     """
-    shipping = _Shipping(target, time.monotonic() + seconds, progress)
+    now = time.monotonic()
+    shipping = _Shipping(target, now + seconds, patience_s, progress, say, pace, now)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         shipped = [pool.submit(shipping.ship, directory) for directory in directories]
         try:
@@ -68,8 +81,13 @@ class _Shipping:
 
     target: Target
     deadline: float  #: on the monotonic clock
+    patience_s: float
     progress: Callable[[Shipment], None]
+    say: Callable[[str], None]
+    new_pace: Callable[[], Pace]
+    arrived_at: float  #: when the server last took something of any spool
     shipment: Shipment = field(default_factory=Shipment)
+    _said_at: float = -_SAY_SECONDS
     _away: int = 0  #: spools in a row of which nothing arrived
     _is_over: bool = False
     _adding: threading.Lock = field(default_factory=threading.Lock)
@@ -91,21 +109,41 @@ class _Shipping:
                 self._add(left=1, stopped_by=verdict)
 
     def _carry(self, backlog: Backlog) -> Verdict:
-        seconds = max(1.0, min(self.deadline - time.monotonic(), _EXCHANGE_SECONDS))
+        arrived_at = now = time.monotonic()
+        seconds = max(1.0, min(self.deadline - now, _EXCHANGE_SECONDS))
         courier = Courier(self.target, backlog, timeout=seconds)
-        pace = Pace()
-        while time.monotonic() < self.deadline:
-            verdict = courier.carry_one()
+        pace = self.new_pace()
+        while now < self.deadline:
+            verdict = courier.carry_one(pace.events(now))
             tally, courier.tally = courier.tally, Tally()
             self._add(tally=tally)
             if verdict is None:
                 return Verdict(Fate.SETTLED)
-            if verdict.fate is Fate.BUSY:
-                pace.heed(verdict, time.monotonic(), 0)
-                self._wait_until(pace.not_before)
-            elif verdict.fate is not Fate.SETTLED:
+            now = time.monotonic()
+            if verdict.fate is Fate.SETTLED:
+                arrived_at, pace = now, self.new_pace()  # nothing is spread: no fleet comes with us
+                continue
+            pace.heed(verdict, now, 0)
+            if pace.not_before > self._latest_try(verdict, arrived_at):
                 return verdict
+            self._say_wait(verdict, now, pace.not_before - now)
+            self._wait_until(pace.not_before)
+            now = time.monotonic()
         return Verdict(Fate.LATER, reason="the time for sending has run out")
+
+    def _latest_try(self, verdict: Verdict, arrived_at: float) -> float:
+        """Return until when a spool, of which something last arrived then, is tried again."""
+        if verdict.fate is Fate.BUSY:
+            return self.deadline
+        if verdict.fate is Fate.LATER:
+            return min(arrived_at, self.arrived_at) + self.patience_s
+        return 0.0
+
+    def _say_wait(self, verdict: Verdict, now: float, wait_s: float) -> None:
+        with self._adding:
+            if now - self._said_at >= _SAY_SECONDS:
+                self._said_at = now
+                self.say(f"{verdict.reason}; trying again in {wait_s:.0f} s")
 
     def _wait_until(self, instant: float) -> None:
         while time.monotonic() < min(instant, self.deadline):
@@ -134,6 +172,7 @@ class _Shipping:
         """Give up at a server that takes nothing from us, or is away for all."""
         if has_arrived:
             self._away = 0
+            self.arrived_at = time.monotonic()
         elif stopped_by is not None:
             self._away += 1
             is_blocked = stopped_by.fate in BLOCKED

@@ -1,19 +1,22 @@
-"""How an attempt begins: what torchrun left of the cycle before, the job's facts, and the start."""
+"""How an attempt begins: what came before, the job's facts, its start, and its start-up so far."""
 
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import ett_service
 from ett_service.client.clock import mono_us, process_started_us
 from ett_service.client.guard import guarded, misused
 from ett_service.client.identity import allocated_at_us, hosts_of, submitted_at_us
 from ett_service.client.lines import new_producer
 from ett_service.client.members import FACTS, word
 from ett_service.client.recorder import Recorder
-from ett_service.client.starting.begun import begins_first
+from ett_service.client.reporting.layers import AUTO
 from ett_service.client.starting.torchrun import (
     agent_stages,
     command_of,
@@ -21,10 +24,41 @@ from ett_service.client.starting.torchrun import (
     rendezvous_id,
 )
 
+FOLDER = "begun"
+
+_KEPT_SECONDS = 90 * 86_400
+
+_SHORTEST_US = 1_000
+
+Stage = tuple[str, int, int]
+"""Its name, its begin and its end, in microseconds of the clock."""
+
+
+def begins_first(root: Path, name: str) -> bool:
+    """Whether nothing of this name began before, by the marks in the folder of the spools.
+
+    Where no mark can be left, something may have.
+    """
+    folder = root / FOLDER
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(folder / name.replace("/", "-"), os.O_CREAT | os.O_EXCL, 0o600))
+    except OSError:
+        return False
+    _forget_old(folder)
+    return True
+
+
+def _forget_old(folder: Path) -> None:
+    with suppress(OSError):
+        for mark in folder.iterdir():
+            if time.time() - mark.stat().st_mtime > _KEPT_SECONDS:
+                mark.unlink(missing_ok=True)
+
 
 @guarded(otherwise=None)
 def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return an ``attempt_ended`` of the cycle before this one, None where nothing tells of it.
+    """Return an ``attempt_ended`` of the cycle before this one, None where nothing reports it.
 
     torchrun writes ``attempt_<n>/<local rank>/error.json`` for a worker under ``@record`` that
     raised; the earliest is the root cause, and of this node only. ``at_us`` is its instant, in
@@ -135,7 +169,7 @@ def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int
 
 @guarded(otherwise=None)
 def say_allocation(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
-    """Say once an attempt how long it was scheduled and set up, as far as the environment tells.
+    """Say once an attempt how long it was scheduled and set up, as far as the environment says.
 
     Its launch *began* at that instant of the clock, in microseconds. Later cycles, and lives under
     the same count, run in the allocation that the first reported; a later attempt waited for
@@ -178,7 +212,7 @@ def _began_at() -> int:
 def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     """When the launch of a life that began at *own* began: with the agent that started it first.
 
-    Later lives began where their agent stopped the one before, or met the others, if it tells. An
+    Later lives began where their agent stopped the one before, or met the others, if it says so. An
     agent counts no restart for a change of membership, so that its count stays 0. The agent of a
     rank that does not lead may have come to a launch that goes on.
     """
@@ -192,3 +226,43 @@ def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     stages = agent_stages(env, agent)
     began = process_started_us(agent) if first else min(stages.values(), default=None)
     return own if began is None else min(began, own)
+
+
+@guarded(otherwise=None)
+def say_startup(recorder: Recorder, launched_at: int) -> None:
+    """Report as stages of a launch that began at *launched_at* what came before this recording.
+
+    What lies before this process is torchrun's: its rendezvous, unless its agent reports more.
+    """
+    if hasattr(sys, "ps1") or "IPython" in sys.modules:
+        return  # a notebook's process began long before whatever trains in it
+    own = process_started_us(os.getpid())
+    if own is None:
+        return
+    imported, first = ett_service.imported_ns // 1000, ett_service.torch_came_first
+    stages = before(own, imported, recorder.now(), torch_came_first=first)
+    stages = [*_of_agent(agent_stages(os.environ, os.getppid()), launched_at, own), *stages]
+    for name, began, ended in stages:
+        if ended - began >= _SHORTEST_US:
+            recorder.span("launcher_init", name, began, ended, {"source": AUTO})
+
+
+def _of_agent(begun: dict[str, int], launched_at: int, own: int) -> list[Stage]:
+    """Lay out the stages of torchrun's agent from the begin of the launch to this process's."""
+    names = [name for name, at in begun.items() if at >= launched_at]
+    begins = [min(begun[name], own) for name in names]  # which is known to 10 ms
+    if not names:
+        return [("rendezvous", launched_at, own)]
+    if names[0] == "rendezvous":
+        begins[0] = launched_at  # the first time, torchrun's own start is a part of it
+    return list(zip(names, begins, [*begins[1:], own], strict=True))
+
+
+def before(own: int, imported: int, now: int, *, torch_came_first: bool) -> list[Stage]:
+    """Name the time from the process's begin to now, by when this package was imported.
+
+    Where torch was imported first, nothing tells the interpreter's start from that import.
+    """
+    if torch_came_first:
+        return [("imports", own, now)]
+    return [("interpreter", own, imported), ("imports", imported, now)]

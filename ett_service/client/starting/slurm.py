@@ -17,7 +17,7 @@ def submission(env: Mapping[str, str]) -> dict[str, str]:
     """
     if env.get("ETT_SUBMITTED_AT") or env.get("SLURM_RESTART_COUNT", "0") != "0":
         return {}
-    at = _told(env).get("SubmitTime", "")
+    at = _controller_record(env).get("SubmitTime", "")
     return {"ETT_SUBMITTED_AT": at} if at.isdigit() else {}
 
 
@@ -26,17 +26,17 @@ def stopped(env: Mapping[str, str]) -> dict[str, str]:
 
     A job that is given time before it is preempted is still running.
     """
-    told = _told(env)
-    if told.get("PreemptTime", "").isdigit():
+    record = _controller_record(env)
+    if record.get("PreemptTime", "").isdigit():
         return {"outcome": "preempted", "scheduler_state": "PREEMPTED"}
-    state = told.get("JobState", "")
+    state = record.get("JobState", "")
     outcomes = {"PREEMPTED": "preempted", "CANCELLED": "cancelled"}
     if not _STATES.fullmatch(state):
         return {}
     return {"outcome": outcomes.get(state, "failed"), "scheduler_state": state}
 
 
-def _told(env: Mapping[str, str]) -> dict[str, str]:
+def _controller_record(env: Mapping[str, str]) -> dict[str, str]:
     """Ask the controller once about the job of *env*; empty without an answer."""
     number = env.get("SLURM_JOB_ID", "")
     if not number.isdigit():

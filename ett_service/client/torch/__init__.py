@@ -1,4 +1,4 @@
-"""What PyTorch can tell by itself: the launch, compiles, steps, batches, checkpoints, the end.
+"""What PyTorch can report by itself: the launch, compiles, steps, batches, checkpoints, the end.
 
 Each hook is found or missed on its own, and says so in the events: after an upgrade of torch
 what is missing shows as missing, not as zero. Nothing here imports torch: a hook is put in place
@@ -11,26 +11,21 @@ from functools import partial
 from ett_service.client.current import current
 from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
-from ett_service.client.torch import (
-    batches,
-    checkpointing,
-    checkpoints,
-    compiles,
-    endings,
-    files,
-    imports,
-    launch,
-    steps,
-    wait_counters,
-)
+from ett_service.client.torch import batches, checkpoints, compiles, endings, imports, launch, steps
 from ett_service.client.torch.states import ERROR, MISSING, OK, WAITING, states
 
 HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "cache_load": ("torch.compiler", launch.hook_cache_load),
     "checkpoint_load": ("torch.distributed.checkpoint.state_dict_loader", checkpoints.hook_load),
     "checkpoint_save": ("torch.distributed.checkpoint.state_dict_saver", checkpoints.hook_save),
-    "checkpointing_load": ("torch_checkpointing.checkpoint_loader", checkpointing.hook_load),
-    "checkpointing_save": ("torch_checkpointing.checkpoint_saver", checkpointing.hook_save),
+    "checkpointing_load": (
+        "torch_checkpointing.checkpoint_loader",
+        checkpoints.hook_torch_checkpointing_load,
+    ),
+    "checkpointing_save": (
+        "torch_checkpointing.checkpoint_saver",
+        checkpoints.hook_torch_checkpointing_save,
+    ),
     "compile": ("torch._dynamo.callback", compiles.hook),
     "data": ("torch.utils.data.dataloader", batches.hook),
     "ddp": ("torch.nn.parallel.distributed", launch.hook_ddp),
@@ -41,8 +36,8 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "steps": ("torch.optim.optimizer", steps.hook),
     "teardown": ("torch.distributed.distributed_c10d", endings.hook),
     "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
-    "torch_save": ("torch.serialization", files.hook),
-    "wait_counters": ("torch._dynamo.utils", wait_counters.hook),
+    "torch_save": ("torch.serialization", checkpoints.hook_files),
+    "wait_counters": ("torch._dynamo.utils", compiles.hook_wait_counters),
 }
 
 

@@ -11,12 +11,8 @@ from typing import Any
 from ett_service.client.clock import CLOCK_ID
 from ett_service.client.current import current
 from ett_service.client.recorder import Recorder
-from ett_service.client.reporting.first_batch import (
-    await_first_batch,
-    end_first_batch,
-    is_first,
-)
 from ett_service.client.reporting.layers import AUTO
+from ett_service.client.reporting.loop import await_first_batch, end_first_batch, is_first
 from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.states import body_of
 from ett_service.client.torch.steps import batch_came

@@ -6,14 +6,20 @@ A compile holds up the trainer where it runs in the thread that trains, or in on
 while the thread that trains stands in a backward pass. Any other runs in the background: it is no
 wall time, and only counted.
 The metrics of a compile appear after its end; the background thread collects them.
+
+torch's own count of the time in compiles checks what its callbacks have reported. Who clears the
+callbacks silences ours, and another torch may call them elsewhere; this count is kept outside
+Python and loses nothing.
 """
 
 import functools
+import importlib
+import json
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +31,12 @@ from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.layers import AUTO
 from ett_service.client.reporting.phase import phase
 from ett_service.client.torch.compile_records import first_line, laid_out, recorded_facts, stages_of
-from ett_service.client.torch.states import body_of
-from ett_service.client.torch.wait_counters import disagreement
+from ett_service.client.torch.states import OK, body_of, states
+
+SHARE, LEAST_SECONDS = 0.02, 0.05
+"""Where the two differ by more than both of these, the callbacks have missed something."""
+
+_COUNTER = "pytorch.wait_counter.dynamo_compile"
 
 _PHASE = "pt2_compile"
 _BACKWARD = "_engine_run_backward"
@@ -45,6 +55,64 @@ _COUNTERS = {
     for what in ("hit", "miss")
 }
 """What newer metrics hold, and where dynamo counts it in all versions."""
+
+
+def hook_wait_counters(_: object) -> None:
+    """Look for the counters. Raises ``AttributeError`` where this torch has none."""
+    try:
+        _read()
+    except (ImportError, RuntimeError, ValueError) as error:
+        raise AttributeError("wait counters") from error
+
+
+def disagreement(seen_seconds: float) -> dict[str, object]:
+    """Return what torch counts beside what was seen, both in seconds; empty if they agree."""
+    counted = _counted_seconds() if states.get("wait_counters") == OK else None
+    if counted is None or abs(counted - seen_seconds) <= max(SHARE * counted, LEAST_SECONDS):
+        return {}
+    return {"compile_seconds": {"seen": seen_seconds, "counted": counted}}
+
+
+@body_of("wait_counters", None)
+def _counted_seconds() -> float | None:
+    """Return the seconds in compiles of this process."""
+    return compile_seconds(_read())
+
+
+def compile_seconds(counters: Mapping[str, Any]) -> float:
+    """Return the seconds in compiles that torch's *counters* hold, 0 where they count none."""
+    return float(counters.get(_COUNTER, {}).get("total_time_us", 0)) / 1e6
+
+
+def _read() -> dict[str, Any]:
+    """Ask the handler that torch keeps for its debug server."""
+    c10d: Any = importlib.import_module("torch._C._distributed_c10d")
+    request, response = _messages(c10d)
+    answer = response()
+    c10d._get_handler("wait_counter_values")(request(), answer)  # noqa: SLF001 -- nothing public
+    counters: dict[str, Any] = json.loads(answer.content)
+    return counters
+
+
+@functools.cache
+def _messages(c10d: Any) -> tuple[type, type]:
+    """Make the classes of the question, which asks nothing, and of the answer."""
+
+    class Request(c10d._Request):  # type: ignore[misc]  # noqa: SLF001 -- likewise
+        def body(self) -> bytes:
+            return b""
+
+        def params(self) -> dict[str, str]:
+            return {}
+
+    class Response(c10d._Response):  # type: ignore[misc]  # noqa: SLF001 -- likewise
+        def set_content(self, content: str, _kind: str) -> None:
+            self.content = content
+
+        def set_status(self, _status: int) -> None:
+            return None
+
+    return Request, Response
 
 
 @dataclass(slots=True)
@@ -97,7 +165,7 @@ def hook(module: Any) -> None:
 def hook_tracing(module: Any) -> None:
     """Keep dynamo from compiling what is called here beside compiled code.
 
-    Raises ``AttributeError`` where it cannot be told.
+    Raises ``AttributeError`` where it is unknown.
     """
     module.add("ett_service.client")
 
@@ -218,7 +286,7 @@ def final_facts() -> dict[str, object]:
 
 
 def facts_of(record: dict[str, Any]) -> dict[str, object]:
-    """Tell of a compile what its record says, and what torch itself has seen."""
+    """Return what the record of a compile says, and what torch itself has seen."""
     facts = recorded_facts(record)
     if "compile_cache" not in facts and _caches_are_off():
         facts["compile_cache"] = "disabled"

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ett_service.core.planning.compiles import Compile
-from ett_service.core.planning.recompile_reasons import (
+from ett_service.core.planning.compiles import (
     HINTS,
+    Compile,
     Kind,
     Source,
     cause_of,

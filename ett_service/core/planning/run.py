@@ -3,7 +3,7 @@
 The hours follow from the operations that the model needs, the rate at which accelerators do them
 (peak rate times MFU), and the share of their time in which they train (ETT%). A spot machine is
 cheaper and is taken away now and then; what each interruption costs is the renewal form of
-:mod:`ett_service.core.planning.scale`. All of the time counts as paid.
+:mod:`ett_service.core.planning.checkpoint_interval`. All of the time counts as paid.
 """
 
 import math
@@ -16,7 +16,7 @@ from ett_service.core.errors import (
     refuse_not_positive,
 )
 from ett_service.core.ledger.attempts.attempt_events import TERA
-from ett_service.core.planning.scale import best_interval, expected_ratio
+from ett_service.core.planning.checkpoint_interval import best_interval, expected_ratio
 
 _HOUR_SECONDS = 3600.0
 

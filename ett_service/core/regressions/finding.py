@@ -1,20 +1,31 @@
-"""Findings of the detector: what it observes, what changed, what that costs and goes with.
+"""Findings of the detector: what it observes, what changed, and what verdicts of people mean.
 
 Durations are microseconds, instants microseconds since the Unix epoch.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
+from ett_service.core.intervals import DAY_US
+
 SeriesCohort: TypeAlias = tuple[tuple[str, str], ...]
 """Dimensions and their values, in the order of the settings; empty for the whole project."""
 
 Unit: TypeAlias = Literal["seconds", "failures_per_gpu_hour", "ratio"]
 """The unit of a metric in answers; inside, seconds are microseconds."""
+
+LEAST, MOST = 0.75, 2.0
+"""The bounds of a factor."""
+
+SINCE_US = 180 * DAY_US
+"""Older verdicts do not count."""
+
+_PRIOR = 4  #: verdicts that an equal number of real and noise is worth
 
 
 class Metric(StrEnum):
@@ -251,3 +262,19 @@ class RunFinding:
     finding: Finding
     severity: Severity
     attribution: Attribution
+
+
+class Verdicts(NamedTuple):
+    """What people called the findings of one metric."""
+
+    real: int
+    noise: int
+
+    @property
+    def factor(self) -> float:
+        """The factor of what the smallest change exceeds 1 by: over 1 after much noise.
+
+        1 without verdicts, and where there is as much noise as not.
+        """
+        balance = (self.noise - self.real) / (self.noise + self.real + _PRIOR)
+        return min(MOST, max(LEAST, math.exp2(balance)))

@@ -31,7 +31,7 @@ from ett_service.detection.attribution.suspects import above_before, ranked, sus
 from ett_service.detection.observed.sample import Flags, Floats, Ints, Observed, SmallInts
 from ett_service.detection.window import logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
-from ett_service.storage.regressions.attempt_facts import (
+from ett_service.storage.regressions.cohort_facts import (
     CACHE,
     AttemptFacts,
     AttemptKey,

@@ -16,7 +16,6 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.day_memory import UsualMemory
 from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.options import Options
 from ett_service.detection.panel import (
@@ -29,7 +28,7 @@ from ett_service.detection.panel import (
     panel,
     start_scores,
 )
-from ett_service.detection.window import Groups, Window
+from ett_service.detection.window import Groups, UsualMemory, Window
 
 Z_80 = 0.8416
 """Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""

@@ -36,7 +36,7 @@ from ett_service.detection.observed.sample import (
 from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations
-from ett_service.storage.regressions.daily_time import DailyTime, daily_time
+from ett_service.storage.regressions.cohort_facts import DailyTime, daily_time
 from ett_service.storage.regressions.observations import (
     ObservedAttempt,
     ObservedJob,

@@ -232,16 +232,20 @@ class Cluster:
             if job.is_training and job.kind != "TrainJob"
         }
 
+    def name_of(self, uid: str) -> str:
+        """Return the name of a job."""
+        return self._name_of(self._jobs[uid])
+
     def events(self, uid: str) -> list[WireEvent]:
         """Return all that is known of a job; what was returned before is the same again."""
         job = self._jobs[uid]
         around = Surroundings(self._name, self._name_by_uid, self._nodes.get, self._events.about)
-        return list(events_of(job, self.name_of(job), around))
+        return list(events_of(job, self._name_of(job), around))
 
     def heartbeats(self, uid: str, now_us: int, every_us: int) -> list[WireEvent]:
         """Return a sign of each attempt that lives; the same one for all calls in *every_us*."""
         job = self._jobs[uid]
-        return list(heartbeats(job, self.name_of(job), now_us, every_us))
+        return list(heartbeats(job, self._name_of(job), now_us, every_us))
 
     def is_gone(self, uid: str) -> bool:
         """Whether nothing of a job is there any more."""
@@ -264,9 +268,9 @@ class Cluster:
         job = self._jobs.get(self._jobset_of.get(uid, self._pods.get(uid, uid)))
         if job is None:
             job = next((each for each in self._jobs.values() if uid in each.quotas), None)
-        return None if job is None else self.name_of(job)
+        return None if job is None else self._name_of(job)
 
-    def name_of(self, job: Job) -> str:
+    def _name_of(self, job: Job) -> str:
         """Return what *job* is called: as its trainers say, else as it is called here."""
         if self._job is not None:
             return self._job
@@ -281,7 +285,7 @@ class Cluster:
         job = self._jobs[uid]
         if self._job is not None or _claimed(job):
             return ""
-        name = self.name_of(job)
+        name = self._name_of(job)
         namespace = self._namespaces.setdefault(name, job.namespace)
         if namespace == job.namespace:
             return ""

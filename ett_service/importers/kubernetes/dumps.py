@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ett_service.importers.files import Unreadable, files_under
-from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent
+from ett_service.importers.importer import Fact, ImportedRun, Report
 from ett_service.importers.kubernetes.cluster import ADDED, DEFAULT_NAME, Cluster, Unusable
 from ett_service.importers.kubernetes.documents import objects_of
 from ett_service.importers.kubernetes.templates import Json
@@ -34,16 +34,21 @@ def _runs(paths: Sequence[Path], cluster: Cluster, report: Report) -> Iterator[I
         if report.records > before:
             report.files += 1
             first_path = first_path or path
-    by_job: dict[str, list[WireEvent]] = {}
+    if first_path is not None:
+        yield from _of_jobs(first_path, cluster, report)
+
+
+def _of_jobs(path: Path, cluster: Cluster, report: Report) -> Iterator[ImportedRun]:
+    """Yield what objects of one name say; only these events are held."""
+    by_name: dict[str, list[str]] = {}
     for uid in cluster.versions():
-        if first_path is not None and (why := cluster.refusal(uid)):
-            report.refuse(first_path, 0, why)
-            continue
-        for event in cluster.events(uid):
-            by_job.setdefault(event["job"], []).append(event)
-    for name, events in by_job.items():
-        if first_path is not None:
-            yield ImportedRun(first_path, name, tuple(Fact(event) for event in events))
+        if why := cluster.refusal(uid):
+            report.refuse(path, 0, why)
+        else:
+            by_name.setdefault(cluster.name_of(uid), []).append(uid)
+    for name, uids in by_name.items():
+        events = (event for uid in uids for event in cluster.events(uid))
+        yield ImportedRun(path, name, tuple(map(Fact, events)))
 
 
 def _take(path: Path, cluster: Cluster, report: Report) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from sys import intern
 from typing import Any, NamedTuple
 
 from ett_service.importers.importer import clean
@@ -156,7 +157,10 @@ def _name(value: str) -> str:
 
 
 def _words(value: Json | None) -> dict[str, str]:
-    return {name: text for name, text in (value or {}).items() if isinstance(text, str)}
+    # Thousands of pods bear the same names, and most of them the same words.
+    return {
+        intern(name): intern(text) for name, text in (value or {}).items() if isinstance(text, str)
+    }
 
 
 def meta_of(thing: Json) -> Meta:
@@ -184,10 +188,10 @@ def meta_of(thing: Json) -> Meta:
 def conditions_of(thing: Json) -> dict[str, Condition]:
     """Read the conditions that have an instant."""
     return {
-        str(each["type"]): Condition(
+        intern(str(each["type"])): Condition(
             instant_of,
-            str(each.get("status", "")),
-            clean(str(each.get("reason") or "")),
+            intern(str(each.get("status", ""))),
+            intern(clean(str(each.get("reason") or ""))),
             clean(str(each.get("message") or ""), _LONGEST_MESSAGE),
         )
         for each in (thing.get("status") or {}).get("conditions") or ()

@@ -25,8 +25,17 @@ from ett_service.importers.importer import (
     distinct,
     identified,
 )
-from ett_service.importers.logs.torch_records import Edge, Metrics, Rank, Reason, records_of
-from ett_service.importers.logs.torch_windows import Mispairing, Spent, Window, Windows
+from ett_service.importers.logs.torch_records import (
+    Edge,
+    Metrics,
+    Mispairing,
+    Rank,
+    Reason,
+    Spent,
+    Window,
+    Windows,
+    records_of,
+)
 
 LOGS: Final = ("dedicated_log_torch_trace_*.log*", "*.log", "*.log.gz")
 """The logs that are looked for in a folder."""

@@ -16,9 +16,8 @@ from ett_service.importers.files import Unreadable, files_under, pieces_of
 from ett_service.importers.importer import ImportedRun, Report
 from ett_service.importers.instants import machine_zone
 from ett_service.importers.slurm import document
-from ett_service.importers.slurm.attempts import numbered
 from ett_service.importers.slurm.clock import Clock
-from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, Taker, imported
+from ett_service.importers.slurm.facts import DEFAULT_NAME, Naming, Taker, imported, numbered
 from ett_service.importers.slurm.preemptions import (
     Preemptions,
     is_controller_log,

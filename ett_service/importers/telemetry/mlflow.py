@@ -17,7 +17,7 @@ from ett_service.core.intervals import SECOND_US
 from ett_service.importers.files import Unreadable, files_under, lines_of, opened
 from ett_service.importers.importer import ImportedRun, Report, distinct, identified
 from ett_service.importers.names import job_name, word
-from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
+from ett_service.importers.telemetry.tracked import Point, TrackedRun, facts_of
 from ett_service.importers.thinning import Thinner
 
 STORES: Final = ("meta.yaml", "mlflow.db", "*.sqlite", "*.sqlite3")
@@ -60,7 +60,7 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
             for name, run in runs:
                 is_empty = False
                 report.records += 1
-                facts = identified("mlflow", told_by(run, job or name))
+                facts = identified("mlflow", facts_of(run, job or name))
                 yield ImportedRun(path, job or name, facts)
             if is_empty and path in paths:
                 report.miss(path, "no run of MLflow")

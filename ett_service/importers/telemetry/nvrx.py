@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -93,13 +94,13 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
             if path.name.startswith(_CYCLES):
                 cycles += _cycle_files(path, report)
                 continue
-            facts = _of_lines(path, report)
+            told = _of_lines(path, report)
         except Unreadable as error:
             report.miss(path, str(error))
             continue
-        if facts:
+        if told is not None:
             report.files += 1
-            yield _of_log(path, facts, job)
+            yield _of_log(path, told, job)
         else:
             report.miss(path, "no event of NVRx's launcher, and no restart in process")
     yield from _of_cycles(cycles, job, report)
@@ -204,8 +205,8 @@ def _candidates(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield from (each for each in lines_in(first, block) if mark in each[1])
 
 
-def _of_lines(path: Path, report: Report) -> list[Fact]:
-    """Return what a log says, of whichever of the two restarts something."""
+def _of_lines(path: Path, report: Report) -> Iterator[Fact] | None:
+    """Return what a log says, of whichever of the two restarts something; None for nothing."""
     moments: list[LauncherEvent] = []
     records: list[nvrx_inprocess.RankException] = []
     for line, piece in _candidates(path):
@@ -219,7 +220,10 @@ def _of_lines(path: Path, report: Report) -> list[Fact]:
     if moments and records:
         report.note(path, "restarts in process inside cycles of the launcher are left out")
         records = []
-    return [*_facts(moments), *nvrx_inprocess.restarts(records)]
+    if moments:
+        return _facts(moments)
+    restarts = list(nvrx_inprocess.restarts(records))
+    return iter(restarts) if restarts else None
 
 
 def _moment(path: Path, line: int, piece: bytes, report: Report) -> LauncherEvent | None:
@@ -228,12 +232,12 @@ def _moment(path: Path, line: int, piece: bytes, report: Report) -> LauncherEven
         if b"- Cycle: " in piece and _EVENT_MARK in piece:
             report.skip(path, line, "an event of NVRx without its instant")
         return None
-    event = match["event"].decode()
+    event = intern(match["event"].decode())
     at = _utc(match["at"].decode() + "+00:00")
     if at is None or event not in _KNOWN:
         report.skip(path, line, "no instant" if at is None else f"an unknown event {event}")
         return None
-    node = match["node"].decode("utf-8", "replace")
+    node = intern(match["node"].decode("utf-8", "replace"))
     return LauncherEvent(at, line, int(match["cycle"]), event, node)
 
 
@@ -242,14 +246,16 @@ def _of_log(path: Path, facts: Iterable[Fact], job: str | None) -> ImportedRun:
     own = f"slurm-{slurm_id[1]}" if slurm_id else f"nvrx-{path.name.split('.')[0]}"
     name = job or job_name(own, "nvrx")
     members = {"job": name, **({"launch": slurm_id[1]} if slurm_id else {})}
-    whole = [Fact({**fact.event, **members}, fact.line) for fact in facts]
+    whole = (Fact({**fact.event, **members}, fact.line) for fact in facts)
     return ImportedRun(path, name, identified("nvrx", whole))
 
 
-def _facts(moments: Iterable[LauncherEvent]) -> Iterator[Fact]:
+def _facts(moments: list[LauncherEvent]) -> Iterator[Fact]:
     """The launcher counts a failure as it detects it, so that its cycle is the one that follows."""
     nodes: dict[tuple[int, str], _Node] = {}
-    for moment in sorted(moments):
+    moments.sort(reverse=True)
+    while moments:
+        moment = moments.pop()  # what is told needs not be held
         at = {"at": rfc3339(moment.at_us), "cycle": moment.cycle}
         node = nodes.setdefault((moment.cycle, moment.node), _Node())
         if moment.event in ("failure_detected", "worker_terminated"):

@@ -350,8 +350,8 @@ def _imported(life: _Life, job: str | None) -> ImportedRun:
     own = [Fact({"type": "attempt_started", "at": first, **size}, life.facts[0].line)]
     points = life.updates.points() or life.iterations.points()
     facts = [*own, *life.facts, *points, *_ending(life)]
-    told = (Fact({**fact.event, **members}, fact.line) for fact in facts)
-    return ImportedRun(life.path, name, identified("one-logger", told))
+    described = (Fact({**fact.event, **members}, fact.line) for fact in facts)
+    return ImportedRun(life.path, name, identified("one-logger", described))
 
 
 def _ending(life: _Life) -> Iterator[Fact]:

@@ -36,7 +36,7 @@ class TrackedRun:
     line: int = 0
 
 
-def told_by(run: TrackedRun, job: str) -> Iterator[Fact]:
+def facts_of(run: TrackedRun, job: str) -> Iterator[Fact]:
     """Return the events of a run."""
     own = {"job": job, "launch": run.launch}
 

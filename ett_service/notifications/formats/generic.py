@@ -81,6 +81,7 @@ def _ett(notice: Notice, most: int) -> dict[str, Any]:
         "effect": {
             "ratio": _number(finding.ratio),
             "ci95": [_number(finding.low), _number(finding.high)],
+            "mean_ratio": _number(finding.mean_ratio),
         },
         "impact": {
             **_impact(finding.impact),

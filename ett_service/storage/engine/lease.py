@@ -1,17 +1,24 @@
-"""Leases: who alone may act, by the database's clock.
+"""Leases: who alone may act, by the database's clock, and which jobs each worker looks after.
 
 A holder that was paused for longer than its lease does not know that another took it. So every
 write under a lease begins with :func:`hold`, which finds the epoch that the next holder made.
+
+Several workers on one PostgreSQL database share the jobs by slots. A job's slot follows from its
+key alone, and only the database computes it. Each slot is leased by one worker, and each worker
+leases its place among them.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Integer,
+    Table,
     Text,
+    any_,
     bindparam,
     cast,
     delete,
@@ -31,6 +38,11 @@ from ett_service.storage.schema import lease
 
 IDLE_US = 2 * SECOND_US
 """Who is silent for so long inside a transaction loses it, and with it the row."""
+
+SLOTS = 64
+"""More than workers are wanted, so that each can have about as many."""
+
+_WORKER, _SLOT = "worker ", "slot "
 
 
 class LeaseLost(EttError):
@@ -180,3 +192,64 @@ def _end_if_silent(conn: Connection, idle_us: int) -> None:
     if conn.dialect.name == "postgresql":
         milliseconds = max(1, idle_us // 1_000)
         conn.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {milliseconds}")
+
+
+class SlotShare(NamedTuple):
+    """The slots of a worker."""
+
+    slots: frozenset[int]
+    whole: bool  #: whether these are as many as the worker should have
+
+
+def slot_of(jobs: Table) -> ColumnElement[int]:
+    """Return the slot of a row's job, from 0 to before ``SLOTS``."""
+    key = cast(jobs.c.project_id, Text).concat(" ").concat(jobs.c.job)
+    digest = func.decode(func.md5(key), "hex")
+    return func.get_byte(digest, 0, type_=Integer) % SLOTS
+
+
+def in_slots(jobs: Table) -> ColumnElement[bool]:
+    """Say in PostgreSQL whether a row's job is in one of the parameter ``slots``."""
+    return slot_of(jobs) == any_(bindparam("slots", type_=ARRAY(Integer)))
+
+
+def share_slots(conn: Connection, holder: str, seconds: float) -> SlotShare:
+    """Lease for *seconds* as many slots as are the holder's due, and keep those it has.
+
+    All workers that are there get the same number, or one less. What the holder has beyond that it
+    lets go; what others have yet to let go it gets the next time.
+    """
+    take(conn, _WORKER + holder, holder, seconds)
+    forget_expired(conn, _WORKER)
+    workers = sorted(holders(conn, _WORKER).values())
+    taken = {_slot_number(name): by for name, by in holders(conn, _SLOT).items()}
+    due = _due(workers.index(holder), len(workers))
+    mine = [number for number in range(SLOTS) if taken.get(number) == holder]
+    free = [number for number in range(SLOTS) if number not in taken]
+    if mine[due:]:
+        resign_all(conn, [_slot_name(number) for number in mine[due:]], holder)
+    wanted = [*mine, *free][:due]
+    names = [_slot_name(number) for number in sorted(wanted)]
+    held = {_slot_number(name) for name in take_all(conn, names, holder, seconds)}
+    return SlotShare(frozenset(held), len(held) == due)
+
+
+def leave_slots(conn: Connection, holder: str) -> None:
+    """Let all go at once."""
+    names = [_WORKER + holder, *map(_slot_name, range(SLOTS))]
+    resign_all(conn, names, holder)
+    forget_expired(conn, _WORKER)
+
+
+def _due(place: int, workers: int) -> int:
+    """Return how many slots are due to the worker in this place of so many."""
+    each, left = divmod(SLOTS, workers)
+    return each + (place < left)
+
+
+def _slot_name(number: int) -> str:
+    return f"{_SLOT}{number:02}"
+
+
+def _slot_number(name: str) -> int:
+    return int(name.removeprefix(_SLOT))

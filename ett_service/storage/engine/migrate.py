@@ -45,12 +45,7 @@ def migrate(url: str, revision: str = "head", patience_s: float = PATIENCE_S) ->
     Raises ``WrongStore`` for an address that does not serve, ``StoreInUse`` if another process
     writes the file, ``StorageUnavailable`` if the server does not answer or others hold its locks.
     """
-    _run(url, lambda config: command.upgrade(config, revision), patience_s)
-
-
-def undo(url: str, revision: str = "base", patience_s: float = PATIENCE_S) -> None:
-    """Take the database at *url* back to an earlier schema; base is none. Data is lost."""
-    _run(url, lambda config: command.downgrade(config, revision), patience_s)
+    change_schema(url, lambda config: command.upgrade(config, revision), patience_s)
 
 
 def schema_is_current(conn: Connection) -> bool:
@@ -130,7 +125,8 @@ def _heads() -> frozenset[str]:
     return frozenset(ScriptDirectory.from_config(configuration()).get_heads())
 
 
-def _run(url: str, change: Callable[[Config], None], patience_s: float) -> None:
+def change_schema(url: str, change: Callable[[Config], None], patience_s: float) -> None:
+    """Change the schema of the database at *url*, alone; see ``migrate`` for locks and errors."""
     parsed = address(url)
     alone: AbstractContextManager[None] = nullcontext()
     engine: Engine

@@ -13,8 +13,10 @@ from sqlalchemy import Connection, Select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import ReturningInsert
 
-Question: TypeAlias = tuple[Select[Any], Mapping[str, Any]]
+Asking: TypeAlias = Select[Any] | ReturningInsert[Any]
+Question: TypeAlias = tuple[Asking, Mapping[str, Any]]
 """A statement without expanding parameters, and its parameters; others are left alone."""
 
 _STATEMENTS = 64
@@ -25,7 +27,7 @@ _LAST = "last_trip"
 def read_together(
     conn: Connection, questions: Sequence[Question]
 ) -> list[Sequence[tuple[Any, ...]]]:
-    """Return the rows that each statement selects, in that order, as the driver has them."""
+    """Return the rows that each statement selects or inserts, in order, as the driver has them."""
     if conn.dialect.name != "postgresql":
         return [list(map(tuple, conn.execute(*question))) for question in questions]
     return _ask(conn, questions)
@@ -94,6 +96,8 @@ def _is_idle(conn: Connection) -> bool:
 def _ask(
     conn: Connection, questions: Sequence[Question], first: str = ""
 ) -> list[Sequence[tuple[Any, ...]]]:
+    if not questions:
+        return []  # an empty pipeline is a trip, too
     driver = _driver(conn)
     with _errors_of(conn), driver.pipeline():
         if first:
@@ -112,13 +116,13 @@ def _errors_of(conn: Connection) -> Iterator[None]:
         raise DBAPIError.instance(None, None, error, errors, dialect=conn.dialect) from error
 
 
-def _sent(driver: Any, statement: Select[Any], parameters: Mapping[str, Any]) -> Any:
+def _sent(driver: Any, statement: Asking, parameters: Mapping[str, Any]) -> Any:
     compiled = _compiled(statement)
     return driver.execute(compiled.string, compiled.construct_params(dict(parameters)))
 
 
 @lru_cache(_STATEMENTS)
-def _compiled(statement: Select[Any]) -> SQLCompiler:
+def _compiled(statement: Asking) -> SQLCompiler:
     compiled = statement.compile(dialect=_POSTGRESQL)
     assert isinstance(compiled, SQLCompiler)
     return compiled

@@ -3,9 +3,9 @@
 What jobs contribute keeps its true cohort, so what moves in or out of ``other`` is exact.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any, NamedTuple
 
@@ -28,12 +28,20 @@ from sqlalchemy import (
 
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import GPU_MEASURES
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
+from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import Content, amounts
 from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily, unmerged
+
+COHORTS_A_DAY = 500
+CAP_EVERY_US = 30 * SECOND_US
+"""How often full days are checked."""
+
+_CAP_SLICE_US = 200_000  #: then it is the jobs' turn again
+_COHORTS_AT_ONCE = 100  #: moved in one transaction: others may wait for their rows
 
 
 class ProjectDay(NamedTuple):
@@ -228,3 +236,40 @@ def _named(day: ProjectDay, cohort_ids: Iterable[int]) -> dict[str, Any]:
 
 def _of(day: ProjectDay) -> dict[str, Any]:
     return {"of_project": day.project_id, "of_day": day.day_us}
+
+
+class CohortCapping:
+    """Checks full days one after the other, and moves cohorts in and out of ``other``.
+
+    Between two checks a day may have more cohorts than *most*: those that came before any was in
+    ``other``.
+    """
+
+    def __init__(self, store: Store, now_us: Callable[[], int], most: int) -> None:
+        self._store = store
+        self._now_us = now_us
+        self._most = most
+        self._due_us = 0
+        self._days: list[ProjectDay] = []  #: still to be checked, the next one last
+
+    def run_once(self) -> None:
+        """Check some days if that is due."""
+        began_us = self._now_us()
+        if not self._days and began_us >= self._due_us:
+            self._due_us = began_us + CAP_EVERY_US
+            with self._store.reading() as conn:
+                self._days = full_days(conn, self._most)[::-1]
+        while self._days and self._now_us() - began_us <= _CAP_SLICE_US:
+            self._settle(self._days.pop())
+
+    def _settle(self, day: ProjectDay) -> None:
+        with self._store.reading() as conn:
+            moves = plan(conn, day, self._most)
+        for cohort_ids, work in (
+            (moves.out, partial(move, own=False)),
+            (moves.back, partial(move, own=True)),
+            (moves.gone, forget),
+        ):
+            for at in range(0, len(cohort_ids), _COHORTS_AT_ONCE):
+                batch = cohort_ids[at : at + _COHORTS_AT_ONCE]
+                self._store.write(partial(work, day=day, cohort_ids=batch))

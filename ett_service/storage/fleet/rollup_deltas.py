@@ -15,16 +15,17 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from sqlalchemy import Connection, Delete, Executable, Row, Table, bindparam, delete, select, tuple_
+from sqlalchemy.sql.dml import ReturningInsert
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
+from ett_service.storage.engine.lease import in_slots
 from ett_service.storage.engine.statements import insert_new
-from ett_service.storage.engine.trips import begin_last_trip
+from ett_service.storage.engine.trips import begin_last_trip, read_together
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
-from ett_service.storage.record.slots import in_slots
 from ett_service.storage.schema import cohort, cohort_day, unmerged
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")
@@ -42,29 +43,35 @@ _decode: Callable[[str], _Cells] = msgspec.json.Decoder(_Cells).decode
 
 
 def ids(conn: Connection, project_id: int, cohorts: Iterable[Cohort]) -> dict[Cohort, int]:
-    """Return the ids of a project's cohorts; new ones are inserted.
+    """Return the ids of a project's cohorts; new ones are inserted, all in one round trip.
 
     That is done in order, so that two writers never wait for each other in a circle.
     """
-    return {
-        dimensions: _id(conn, {"project_id": project_id, **dimensions._asdict(), "other": False})
-        for dimensions in sorted(cohorts)
-    }
+    ordered = sorted(cohorts)
+    keys = [{"project_id": project_id, **each._asdict(), "other": False} for each in ordered]
+    return dict(zip(ordered, _ids(conn, keys), strict=True))
 
 
 def other(conn: Connection, project_id: int, *, excluded: bool) -> int:
     """Return the id of the cohort that takes what the cap on a day's cohorts leaves over."""
     unknown = dict.fromkeys(DIMENSIONS, "")
     key = {"project_id": project_id, **unknown, "excluded": excluded, "other": True}
-    return _id(conn, key)
+    return _ids(conn, [key])[0]
 
 
-def _id(conn: Connection, key: Mapping[str, Any]) -> int:
-    cohort_id = conn.scalar(_FIND, key)
-    if cohort_id is None:  # unless another writer is first
-        insert_new(conn, cohort, [key])
-        cohort_id = conn.execute(_FIND, key).scalar_one()
-    return int(cohort_id)
+def _ids(conn: Connection, keys: Sequence[Mapping[str, Any]]) -> list[int]:
+    # Looked for last: an insertion that another writer was first with waits for it.
+    insertion = _insertion(conn.dialect.name)
+    answers = read_together(conn, [(each, key) for key in keys for each in (insertion, _FIND)])
+    return [found[0][0] for found in answers[1::2]]
+
+
+@cache
+def _insertion(dialect: str) -> ReturningInsert[Any]:
+    """Insert a cohort unless it is there."""
+    values: dict[str, Any] = {name: bindparam(name) for name in _KEY}
+    inserted = statements.INSERTS[dialect](cohort).values(values).on_conflict_do_nothing()
+    return inserted.returning(cohort.c.id)
 
 
 CohortDay: TypeAlias = tuple[int, int]

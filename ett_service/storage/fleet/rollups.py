@@ -173,11 +173,11 @@ def places(
 ) -> int:
     """Count the places of :func:`totals`, up to *most* of them; those without time count, too."""
     query = _Query(cohort_filter, window, group_by, step)
-    found: set[tuple[Any, ...]] = set()
+    places: set[tuple[Any, ...]] = set()
     for piece in _pieces(window, step):
         statement = _grouped(piece.sums, query.shape, [], []).limit(most)
-        found.update(map(tuple, conn.execute(statement, _instants(piece, query))))
-    return min(most, len(found))
+        places.update(map(tuple, conn.execute(statement, _instants(piece, query))))
+    return min(most, len(places))
 
 
 def _add_sums(

@@ -79,10 +79,10 @@ def jobs_alive(
     spans = slices(window, -(-counted // most))
     if ended is not None and ended >= window[1]:
         spans += slices((window[1], ended + 1), -(-counted // most))
-    found = conn.execute(
+    rows = conn.execute(
         _ended_in(conn.dialect.name, cohort_filter, window), _parameters(conn.dialect.name, spans)
     )
-    keys = [JobKey(*row) for row in found if row[1]]
+    keys = [JobKey(*row) for row in rows if row[1]]
     return Sample(_drawn(keys, most), counted)
 
 

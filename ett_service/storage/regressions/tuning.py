@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from ett_service.core.regressions.finding import Metric, Triage, Verdict
-from ett_service.core.regressions.tuning import SINCE_US, Verdicts
+from ett_service.core.regressions.finding import SINCE_US, Metric, Triage, Verdict, Verdicts
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import project, regression, tuning_reset

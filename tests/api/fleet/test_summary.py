@@ -9,7 +9,7 @@ from ett_service.core.intervals import rfc3339
 from tests.api.fleet.shifted import assert_adds_up, parts_of, shifted, us
 from tests.builders.clock import HOUR
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import failing_job, wire_event
+from tests.builders.jobs import at, failing_job, wire_event
 from tests.builders.servers.application import Service
 
 Query = dict[str, Any]
@@ -25,6 +25,8 @@ WINDOWS = (
     ("2026-02-23T00:00:00Z", "2026-03-01T13:00:00Z"),
     ("2026-02-27T22:00:00Z", "2026-02-28T14:00:00Z"),
 )
+
+WINDOW: dict[str, Any] = {"from": at(-120), "to": at(120)}
 
 
 @pytest.fixture
@@ -341,3 +343,23 @@ def test_a_job_with_the_name_of_a_formula_is_only_a_name(service: Service) -> No
     )
     answer = service.client.get("/v1/jobs", params={"format": "csv"})
     assert "\r\n'=1+1," in answer.text
+
+
+def test_each_step_is_that_of_the_series(service: Service) -> None:
+    service.clock.now_us += 10 * 3600 * 1_000_000
+    service.ingest(failing_job())
+    for step in ("1h", "1d", "1w"):
+        points: list[dict[str, Any]] = service.get("/v1/fleet/trend", step=step, **WINDOW)["points"]
+        whole = service.get("/v1/fleet/series", step=step, **WINDOW)["points"]
+        for point, of_series in zip(points, whole, strict=True):
+            failures = point.pop("failures")
+            assert failures == of_series["failures"]["total"]
+            assert point == {name: of_series[name] for name in point}
+        assert any(point["ett_ratio"] > 0 for point in points)
+        assert max(point["jobs"] for point in points) == 1
+
+
+def test_its_target_is_that_of_the_question(service: Service) -> None:
+    answer = service.get("/v1/fleet/trend", **WINDOW)
+    assert answer["target"] is None
+    assert answer["step"] == "1d"

@@ -1,14 +1,17 @@
 """What a job made of its effective training."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import at, wire_event
+from tests.builders.jobs import at, failing_job, wire_event
 from tests.builders.servers.application import Service
 
 PATH = "/v1/jobs/a/productivity"
+
+JOB = "/v1/jobs/llm-70b"
 
 
 def _train(service: Service, **facts: Any) -> None:
@@ -70,3 +73,22 @@ def test_a_step_that_is_none_is_refused(service: Service) -> None:
 
     assert [fault["pointer"] for fault in problem["errors"]] == ["/query/step"]
     assert service.get("/v1/jobs/none/productivity", 404)["status"] == 404
+
+
+def test_they_are_the_durable_ones_that_the_trace_shows(service: Service) -> None:
+    service.ingest(failing_job())
+    saved = service.get(f"{JOB}/checkpoints")["checkpoints"]
+    shown = [
+        (event["pid"] - 1, event["args"]["step"], event["ts"])
+        for event in service.get(f"{JOB}/trace")["traceEvents"]
+        if event.get("name") == "checkpoint_saved"
+    ]
+    assert shown
+    assert [
+        (each["number"], each["step"], datetime.fromisoformat(each["saved_at"]).timestamp() * 1e6)
+        for each in saved
+    ] == sorted(shown)
+
+
+def test_a_job_that_is_not_there_is_not_found(service: Service) -> None:
+    assert service.client.get("/v1/jobs/none/checkpoints").status_code == 404

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
 from ett_service.ingest.refusals import Code
-from ett_service.metrics.text import TextFormat
+from ett_service.metrics.families import TextFormat
 from ett_service.storage.record.keys import create_key, revoke_key
 from ett_service.storage.schema import published
 from ett_service.worker.metrics import MetricsThread

@@ -1,7 +1,15 @@
 """The audit log over HTTP: who did what, in pages, without secrets, for administrators alone."""
 
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from ett_service.api import deps
+from ett_service.api.app import ROUTERS
+from ett_service.api.record import audit
 from tests.builders.clock import RECEIVED_AT, SECOND
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
@@ -11,6 +19,9 @@ WHY = {"why": "a test"}
 UNTIL = {"until": "2026-03-02T12:00:00Z", **WHY}
 NEW = {"project": "research", "name": "cluster b", "scopes": ["read"]}
 JOB = "/v1/jobs/llm-70b"
+
+#: Their rows say who made them, and when.
+RECORDED_ELSEWHERE = {"create_marker"}
 
 
 def entries(service: Service, **query: Any) -> list[dict[str, Any]]:
@@ -101,3 +112,37 @@ def test_the_log_is_read_in_pages_by_filters_and_by_administrators(service: Serv
     assert service.client.get("/v1/audit", params={"format": "csv"}).text.count("key_created") == 3
     reader = {"Authorization": f"Bearer {service.key({'read', 'fleet', 'write'})}"}
     assert service.client.get("/v1/audit", headers=reader).status_code == 403
+
+
+def calls(dependant: Dependant) -> Iterator[object]:
+    yield dependant.call
+    for each in dependant.dependencies:
+        yield from calls(each)
+
+
+def scopes(route: APIRoute) -> set[str]:
+    return {
+        scope
+        for call in calls(route.dependant)
+        if isinstance(call, deps._Writing)  # noqa: SLF001 - what routes ask for
+        for scope in call._scopes  # noqa: SLF001 - likewise
+    }
+
+
+ADMINISTERING = [
+    route
+    for router in ROUTERS
+    for route in router.routes
+    if isinstance(route, APIRoute) and "admin" in scopes(route) and route.methods != {"GET"}
+]
+
+
+@pytest.mark.parametrize("route", ADMINISTERING, ids=lambda route: route.operation_id)
+def test_a_route_that_administers_is_handed_what_records_it(route: APIRoute) -> None:
+    recording = {audit._admin_acts, audit._correcting_acts}  # noqa: SLF001 - what hands it out
+    has_record = not recording.isdisjoint(calls(route.dependant))
+    assert has_record is (route.operation_id not in RECORDED_ELSEWHERE)
+
+
+def test_there_are_such_routes() -> None:
+    assert len(ADMINISTERING) > 15

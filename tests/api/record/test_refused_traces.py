@@ -208,7 +208,7 @@ def test_a_key_that_may_not_write_is_refused_in_the_format_of_the_request(servic
 
 
 @ON_ONE_ENGINE
-def test_an_exporter_is_told_when_to_try_again(
+def test_an_exporter_reads_when_to_try_again(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:

@@ -218,7 +218,7 @@ def test_what_a_process_says_of_itself_is_stored_once(service: Service) -> None:
 
 
 @pytest.mark.parametrize("trainer_first", [True, False])
-def test_slurm_and_the_trainer_tell_of_one_attempt(service: Service, trainer_first: bool) -> None:
+def test_slurm_and_the_trainer_report_one_attempt(service: Service, trainer_first: bool) -> None:
     record: dict[str, otlp.Value] = {"slurm.state": "NODE_FAIL", "slurm.restarts": "0"}
     of_slurm = [
         Sent("slurm.phase.deferred", -50, -40, record, number=21),

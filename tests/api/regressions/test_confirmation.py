@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from ett_service.core.regressions.finding import Attribution, Finding, Metric, Subject, Suspect
+from ett_service.core.words import OTHER
 from tests.builders.clock import HOUR, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event, wire_span
-from tests.builders.regressions.stored import finding, searched
+from tests.builders.regressions.stored import finding, fires, searched
 from tests.builders.servers.application import Service
 
 ONSET = NOON + 6 * HOUR
@@ -45,7 +46,7 @@ def regression_id(service: Service, project_id: int) -> str:
     ):
         service.ingest(_job(name, 900, seconds, version))
     service.ingest([wire_event("job", 900, job="idle", cluster="a", model="llm-70b")])
-    return fires(service, project_id, dated_finding())
+    return attributed_finding(service, project_id, dated_finding())
 
 
 def dated_finding(subject: Subject | None = None) -> Finding:
@@ -55,7 +56,7 @@ def dated_finding(subject: Subject | None = None) -> Finding:
     return replace(made, ratio=1.6, onset_us=ONSET, before=before, after=after)
 
 
-def fires(service: Service, project_id: int, made: Finding) -> str:
+def attributed_finding(service: Service, project_id: int, made: Finding) -> str:
     for day in (24, 48):
         searched(service.store, project_id, NOON + day * HOUR, made, attribution=ATTRIBUTION)
     rows = service.get("/v1/regressions", metric=made.series.subject.metric.value)
@@ -141,7 +142,9 @@ def test_several_jobs_of_each_version_are_named_by_a_pattern(
 
 @ON_ONE_ENGINE
 def test_what_is_no_duration_cannot_be_settled_so(service: Service, project_id: int) -> None:
-    regression_id = fires(service, project_id, dated_finding(Subject(Metric.ETT_RATIO)))
+    regression_id = attributed_finding(
+        service, project_id, dated_finding(Subject(Metric.ETT_RATIO))
+    )
     assert service.get(f"/v1/regressions/{regression_id}/experiment", 409)["detail"]
     confirm(service, regression_id, "a", "b", 409)
 
@@ -150,3 +153,81 @@ def test_what_is_no_duration_cannot_be_settled_so(service: Service, project_id: 
 def test_a_finding_that_is_not_there_is_not_found(service: Service) -> None:
     service.get("/v1/regressions/none/experiment", 404)
     confirm(service, "none", "a", "b", 404)
+
+
+def _job_of_values(
+    name: str, start: int, compiling: int, cluster: str = "a"
+) -> list[dict[str, Any]]:
+    middle, end = start + compiling, start + compiling + 30
+    return [
+        wire_event("job", start, job=name, gpus=8, cluster=cluster, model="llm-70b"),
+        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
+@pytest.fixture
+def jobs(service: Service) -> Service:
+    """Two jobs before an onset, and one after it beside one of another cluster."""
+    service.clock.now_us += 48 * HOUR
+    for name, start, compiling in (("first", 0, 6), ("second", 60, 8), ("third", 300, 13)):
+        service.ingest(_job_of_values(name, start, compiling))
+    service.ingest(_job_of_values("elsewhere", 300, 20, "b"))
+    return service
+
+
+def _finding(**changes: Any) -> Finding:
+    made = finding(**changes)
+    onset = NOON + 4 * HOUR
+    before = replace(made.before, from_us=NOON - 24 * HOUR, to_us=onset)
+    after = replace(made.after, from_us=onset, to_us=NOON + 24 * HOUR)
+    return replace(made, onset_us=onset, before=before, after=after)
+
+
+def _values(service: Service, project_id: int, made: Finding) -> list[dict[str, Any]]:
+    (regression,) = fires(service.store, project_id, made)
+    values: list[dict[str, Any]] = service.get(f"/v1/regressions/{regression}/values")["values"]
+    return values
+
+
+def test_each_attempt_of_the_cohort_is_one_on_its_side(jobs: Service, project_id: int) -> None:
+    values = _values(jobs, project_id, _finding())
+    assert [(each["job"], each["number"], each["side"], each["seconds"]) for each in values] == [
+        ("first", 0, "before", 360.0),
+        ("second", 0, "before", 480.0),
+        ("third", 0, "after", 780.0),
+    ]
+
+
+@ON_ONE_ENGINE
+def test_of_many_values_every_nth_is_listed_and_all_are_counted(
+    jobs: Service, project_id: int
+) -> None:
+    (regression,) = fires(jobs.store, project_id, _finding())
+    answer = jobs.get(f"/v1/regressions/{regression}/values", most=2)
+    assert [each["job"] for each in answer["values"]] == ["first", "third"]
+    assert (answer["every"], answer["before_count"], answer["after_count"]) == (2, 2, 1)
+
+
+@ON_ONE_ENGINE
+def test_excluded_jobs_are_left_out(jobs: Service, project_id: int) -> None:
+    answer = jobs.client.put("/v1/jobs/second/exclusion", json={"why": "A trial."})
+    assert answer.status_code < 300
+    jobs.settle()
+    names = [each["job"] for each in _values(jobs, project_id, _finding())]
+    assert names == ["first", "third"]
+
+
+@ON_ONE_ENGINE
+def test_what_is_no_duration_and_what_the_cap_merged_have_none(
+    jobs: Service, project_id: int
+) -> None:
+    assert _values(jobs, project_id, _finding(subject=Subject(Metric.ETT_RATIO))) == []
+    merged = (("cluster", OTHER), ("model", OTHER))
+    assert _values(jobs, project_id, _finding(cohort=merged)) == []
+
+
+@ON_ONE_ENGINE
+def test_values_of_a_finding_that_is_not_there_are_not_found(service: Service) -> None:
+    assert service.client.get("/v1/regressions/none/values").status_code == 404

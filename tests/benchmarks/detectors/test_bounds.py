@@ -38,7 +38,7 @@ def test_fewer_hits_show_whether_or_not_their_state_is_known() -> None:
 
 
 @pytest.mark.parametrize("shape", ["laplace", "uniform"])
-def test_a_law_with_a_peak_or_an_edge_tells_more_of_a_shift_than_a_normal_one(shape: str) -> None:
+def test_a_law_with_a_peak_or_an_edge_shows_more_of_a_shift_than_a_normal_one(shape: str) -> None:
     assert _chance("zipf", 12, 1.3) < _chance(shape, 12, 1.3)
 
 

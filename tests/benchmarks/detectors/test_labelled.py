@@ -97,7 +97,7 @@ def test_neither_unit_nor_origin_matters() -> None:
 
 
 @pytest.mark.parametrize("values", [[1.0], [1.0, 2.0], [3.0] * 50])
-def test_too_little_to_tell_is_no_change(values: list[float]) -> None:
+def test_too_little_to_judge_is_no_change(values: list[float]) -> None:
     assert by_search(np.array(values)) == []
 
 

@@ -39,6 +39,7 @@ FINDING = Finding(
     after=AFTER,
     gates=(),
     impact=Impact(212.0, -0.6, 742.0, "USD"),
+    mean_ratio=1.9,
 )
 ATTRIBUTION = Attribution(
     phase_shares={"pt2_compile": 0.88, "launcher_init": 0.12},
@@ -84,6 +85,7 @@ def of_metric(metric: Metric, before: float, after: float, ratio: float) -> Noti
         high=ratio,
         before=replace(BEFORE, median=before, p90=None),
         after=replace(AFTER, median=after, p90=None),
+        mean_ratio=None,
     )
     return replace(NOTICE, finding=finding)
 

@@ -40,7 +40,7 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     assert "1 failures, " in printed
 
 
-def test_slow_training_waits_for_data_and_time_between_runs_are_told(
+def test_slow_training_waits_for_data_and_time_between_runs_are_shown(
     served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = [*steps_taking([1] * 18 + [2, 2]), wire_event("job", 0, model="slow")]
@@ -136,3 +136,48 @@ def test_a_step_that_the_window_cuts_is_marked(capsys: pytest.CaptureFixture[str
     assert whole.startswith("2026-02-23 00:00:00  ")
     assert part.startswith("2026-03-02 00:00:00 (part)")
     assert note.startswith("(part): ")
+
+
+def _top(capsys: pytest.CaptureFixture[str], what: str) -> list[str]:
+    assert main(["fleet", "--top", what, *OF_LLM]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_jobs_are_ranked_by_what_they_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    window, _, row, _ = _top(capsys, "jobs")
+    assert window == "2026-03-01 00:00:00 to 2026-03-02 00:00:00 (UTC)"
+    assert row.split()[:4] == ["llm-7b", "finished", "50.0%", "0.6"]
+
+
+def test_causes_are_ranked_by_the_training_that_was_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    *_, row, summary = _top(capsys, "causes")
+    assert row.split()[2:4] == ["1", "100.0%"]
+    assert summary.startswith("1 failures")
+
+
+def test_releases_are_ranked_by_what_their_attempts_lost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _top(capsys, "releases")[2].split()[:3] == ["(unknown)", "1", "50.0%"]
+
+
+def test_the_answer_is_that_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--top", "jobs", "--json", *OF_LLM]) == 0
+    assert [job["job"] for job in json.loads(capsys.readouterr().out)["jobs"]] == ["llm-7b"]
+    assert main(["fleet", "--top", "jobs", "--csv", *OF_LLM]) == 0
+    assert "llm-7b" in capsys.readouterr().out
+
+
+def test_a_ranking_is_neither_grouped_nor_over_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "--top", "jobs", "--by", "team"]) == 1
+    assert "Leave one of them out." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["jobs", "causes", "releases"])
+def test_a_ranking_of_a_window_without_jobs_suggests_what_to_try(
+    what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fleet", "--top", what, "--from", "2020-01-01", "--to", "2020-01-02"]) == 0
+    assert "--from begins earlier" in capsys.readouterr().out

@@ -1,12 +1,19 @@
 import json
+import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from ett_service.cli.main import main
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
+from tests.cli.conftest import story
 
 pytestmark = pytest.mark.usefixtures("in_environment")
+
+#: Without its facts: other tests list the jobs of that team.
+EVENTS = [event for event in story() if event["type"] != "job"]
 
 
 def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,3 +53,114 @@ def test_a_list_longer_than_a_page_is_read_to_its_end(
     assert names == [f"many-{n}" for n in range(5)]
     main(["jobs", "--q", "many-", "--limit", "3", "--json"])
     assert len(json.loads(capsys.readouterr().out)) == 3
+
+
+@pytest.fixture
+def new_job(served: Server) -> Callable[[str], str]:
+    """Return a function that sends a job of a name, and waits for its numbers."""
+
+    def send(job: str) -> str:
+        events = [{**event, "job": job} for event in EVENTS]
+        served.ask("POST", "/v1/events", {"history": True, "events": events})
+        wait_for(lambda: served.knows(job))
+        return job
+
+    return send
+
+
+def first_attempt(served: Server, job: str) -> dict[str, Any]:
+    attempt: dict[str, Any] = served.ask("GET", f"/v1/jobs/{job}")["attempts"][0]
+    return attempt
+
+
+def test_a_verdict_is_shown_beside_the_rules_and_taken_back(
+    served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = new_job("judged")
+    ruled = first_attempt(served, job)
+    because = ("--why", "a switch was down")
+
+    assert main(["jobs", "verdict", job, "0", "--cause", "network", *because]) == 0
+    assert capsys.readouterr().out == "Attempt 0 of judged: infra: network.\n"
+    wait_for(lambda: first_attempt(served, job)["verdict"] is not None)
+    main(["job", job])
+    rules = f"the rules: {ruled['origin']}: {ruled['cause']}"
+    assert f"infra: network (verdict; {rules})" in capsys.readouterr().out
+
+    assert main(["jobs", "verdict", job, "0", "--take-back"]) == 0
+    wait_for(lambda: first_attempt(served, job) == ruled)
+    capsys.readouterr()
+    assert main(["jobs", "corrections", job]) == 0
+    (row,) = capsys.readouterr().out.splitlines()[1:]
+    assert re.match(r"verdict infra: network +-/0/0 +20\d\d-\S+ \S+ +.+ +20\d\d-", row)
+    assert row.endswith("a switch was down")
+
+
+def test_an_exclusion_is_shown_with_its_window_and_taken_back(
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = new_job("excluded")
+    window = ("--from", "2026-03-01T08:02:00Z", "--to", "2026-03-01T08:05:00Z")
+
+    assert main(["jobs", "exclude", job, *window, "--why", "a drill"]) == 0
+    assert capsys.readouterr().out == "excluded is excluded from the fleet's numbers.\n"
+    main(["job", job])
+    row = r"2026-03-01 08:02:00 +2026-03-01 08:05:00 +.+ +a drill\n"
+    assert re.search(row, capsys.readouterr().out)
+
+    several = ("--window", "/2026-03-01T08:03:00Z", "--window", "2026-03-01T08:09:00Z/")
+    assert main(["jobs", "exclude", job, *several, "--why", "two drills", "--json"]) == 0
+    exclusions = json.loads(capsys.readouterr().out)["exclusions"]
+    assert [(exclusion["from"] or exclusion["to"])[14:16] for exclusion in exclusions] == [
+        "03",
+        "09",
+    ]
+
+    assert main(["jobs", "include", job]) == 0
+    assert capsys.readouterr().out == "excluded counts again.\n"
+    assert main(["jobs", "include", job]) == 1
+    assert "No exclusion is in force." in capsys.readouterr().err
+    assert main(["jobs", "corrections", job, "--json"]) == 0
+    history = json.loads(capsys.readouterr().out)
+    assert [entry["why"] for entry in history] == ["a drill", "two drills", "two drills"]
+    assert all(entry["taken_back_at"] for entry in history)
+
+
+def test_jobs_are_deleted_only_with_yes(
+    served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    doomed = [new_job("doomed-1"), new_job("doomed-2")]
+
+    assert main(["jobs", "delete", *doomed]) == 2
+    output = capsys.readouterr()
+    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", output.out)
+    assert "Nothing was deleted." in output.err
+    assert all(served.knows(job) for job in doomed)
+
+    assert main(["jobs", "delete", "doomed-1", "no such job", "--yes"]) == 1
+    assert all(served.knows(job) for job in doomed)
+
+    capsys.readouterr()
+    assert main(["jobs", "delete", *doomed, "--yes", "--json"]) == 0
+    assert [job["deleted"] for job in json.loads(capsys.readouterr().out)] == [True, True]
+    assert not any(served.knows(job) for job in doomed)
+
+
+def test_a_job_without_corrections_is_reported_as_such(
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["jobs", "corrections", new_job("untouched")]) == 0
+    assert capsys.readouterr().out == "The record of untouched has no corrections.\n"
+
+
+def test_a_refusal_is_printed_in_one_line(
+    new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = new_job("refused")
+    assert main(["jobs", "verdict", job, "1", "--cause", "data", "--why", "x"]) == 1
+    assert "Attempt 1 did not fail: its outcome is completed." in capsys.readouterr().err
+    assert main(["jobs", "verdict", job, "0", "--cause", "data"]) == 1
+    assert "/why: missing_member." in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["jobs", "exclude", job, "--window", "2026-03-01T08:03:00Z", "--why", "x"])
+    assert "FROM/TO" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from sqlalchemy import insert
 
 from ett_service.cli.main import main
 from ett_service.cli.operations.doctor import _clock
+from ett_service.cli.operations.server_checks import bears_writers
 from ett_service.client.sending.transport import Response
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
@@ -45,8 +46,31 @@ def test_a_sound_installation_has_no_fault(
         if finding["status"] != "ok" and not finding["todo"]
     ] == []
     size = by_check["size"]["found"]
-    assert re.search(r"\d [KM]iB: .*event \d", size), size
+    assert re.search(r"\d [KM]iB: (?:\w+ [\d.]+ [KM]iB, ){3}\w+ \d", size), size
     assert "pruning jobs closed for 90 days would free 0 bytes (retention_days is 0" in size
+
+
+@pytest.mark.parametrize(
+    ("version", "bears"),
+    [
+        ((3, 40, 1), False),
+        ((3, 44, 5), False),
+        ((3, 44, 6), True),
+        ((3, 45, 3), False),
+        ((3, 49, 2), False),
+        ((3, 50, 6), False),
+        ((3, 50, 7), True),
+        ((3, 51, 2), False),
+        ((3, 51, 3), True),
+        ((3, 52, 0), False),  # it was withdrawn
+        ((3, 52, 1), True),
+        ((3, 53, 0), True),
+    ],
+)
+def test_it_is_known_whether_the_log_of_an_sqlite_bears_several_writers(
+    version: tuple[int, int, int], bears: bool
+) -> None:
+    assert bears_writers(version) is bears
 
 
 def test_a_clients_machine_is_asked_for_no_database(

@@ -100,7 +100,7 @@ def test_a_file_that_is_missing_is_named(
     assert f"{tmp_path / 'none'}: there is no such file" in capsys.readouterr().err
 
 
-def test_a_job_of_which_only_a_scheduler_tells_is_said_to_be_one(
+def test_a_job_that_only_a_scheduler_reports_is_named_as_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], log: Path
 ) -> None:
     assert main(["audit", str(written(tmp_path, row())), "--timezone", "UTC"]) == 0

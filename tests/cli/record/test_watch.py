@@ -42,7 +42,7 @@ def test_one_look_sends_what_slurm_knows_as_news(
     assert printed.err.startswith("ett: watching Slurm: 1 jobs, 1 new or changed, ")
 
 
-def test_one_look_in_vain_is_a_failure_and_tells_why(
+def test_one_look_in_vain_is_a_failure_and_says_why(
     slurm: Accounting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slurm.holds(RUNNING)
@@ -145,7 +145,7 @@ def test_a_launch_of_another_cluster_stays_refused_as_it_goes_on(
 
 
 @pytest.mark.usefixtures("in_environment")
-def test_a_job_that_its_trainer_tells_under_its_id_is_named_until_both_agree(
+def test_a_job_that_its_trainer_reports_under_its_id_is_named_until_both_agree(
     slurm: Accounting, served: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     started = {"type": "attempt_started", "launch": "77", "at": "2026-03-01T12:00:00Z"}

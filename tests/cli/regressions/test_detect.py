@@ -17,8 +17,7 @@ from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, 
 from ett_service.core.regressions.finding import Attribution, Finding, RunFinding, Severity, Verdict
 from ett_service.core.regressions.state import StateRules, Transition, step
 from ett_service.core.words import Phase
-from ett_service.detection.backtest import Backtest, Course
-from ett_service.detection.run import RunResult
+from ett_service.detection.run import Backtest, Course, RunResult
 from ett_service.setting_tables import DetectionTable, PriceRow
 from ett_service.settings import Settings
 from ett_service.storage.engine.migrate import migrate

@@ -13,7 +13,7 @@ from typing import Any
 from ett_service.client import guard
 from ett_service.client import torch as hooks
 from ett_service.client.current import current
-from ett_service.client.torch import batches, checkpoints, compiles, endings, files, launch, steps
+from ett_service.client.torch import batches, checkpoints, compiles, endings, launch, steps
 from ett_service.client.torch.imports import when_imported
 from ett_service.client.torch.states import ERROR, MISSING, OK, _errors, states
 from tests.client.faults.odd import Broken, Fault, Silent
@@ -109,8 +109,8 @@ def _first_batch() -> None:
 
 
 def _file() -> None:
-    files._report(_recorder(), Broken(), 0, 1)  # noqa: SLF001 -- as torch.save calls it
-    files._report(_recorder(), sys.executable, 0, 1)  # noqa: SLF001 -- a large file
+    checkpoints._report(_recorder(), Broken(), 0, 1)  # noqa: SLF001 -- as torch.save calls it
+    checkpoints._report(_recorder(), sys.executable, 0, 1)  # noqa: SLF001 -- a large file
 
 
 def _shutdown() -> None:
@@ -163,7 +163,7 @@ def _inner_calls() -> tuple[Callable[[], object], ...]:
     cache = _hooked(launch.hook_cache_load, load_cache_artifacts=_raises)
     savers = _hooked(checkpoints.hook_save, save=_raises, async_save=_raises)
     loaders = _hooked(checkpoints.hook_load, load=_raises)
-    plain = _hooked(files.hook, save=_raises, load=_raises)
+    plain = _hooked(checkpoints.hook_files, save=_raises, load=_raises)
     last = _hooked(endings.hook, destroy_process_group=_raises)
     return (
         data._BaseDataLoaderIter().__next__, data.DataLoader().__iter__,  # noqa: SLF001 -- torch's

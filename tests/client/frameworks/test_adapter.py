@@ -12,13 +12,16 @@ from ett_service.client import guard
 from ett_service.client.current import current
 from ett_service.client.frameworks.adapter import Afterwards, Framework, is_wanted, measured
 from ett_service.client.reporting.checkpoint import Checkpoint, report_restored
-from ett_service.client.reporting.first_batch import (
+from ett_service.client.reporting.layers import entered_by, layer_of
+from ett_service.client.reporting.loop import (
     await_first_batch,
     end_first_batch,
+    enter_loop,
     is_first,
+    leave_loop,
+    step_from,
+    train_loop,
 )
-from ett_service.client.reporting.layers import entered_by, layer_of
-from ett_service.client.reporting.loop import enter_loop, leave_loop, step_from, train_loop
 from ett_service.client.reporting.phase import stage
 from ett_service.client.session import step
 from tests.builders.frameworks import sources, story

@@ -24,7 +24,7 @@ MODULE = "ett_service.client.frameworks.ray"
 FAULTS = Path(__file__).parent / "programs" / "faults.py"
 
 
-def test_each_worker_and_each_life_is_recorded_and_the_controller_tells_who_died(
+def test_each_worker_and_each_life_is_recorded_and_the_controller_reports_who_died(
     tmp_path: Path,
 ) -> None:
     needed("ray")

@@ -324,7 +324,7 @@ def test_sync_leaves_the_spool_of_a_living_process_alone(tmp_path: Path) -> None
 def test_sync_prints_what_stopped_it(tmp_path: Path, status: int, code: int, word: str) -> None:
     run_trainer("ett.init()", environment(tmp_path))
     with serving(lambda _: Reply(status)) as web:
-        done = run_ett(environment(tmp_path, web.url), "sync")
+        done = run_ett(environment(tmp_path, web.url), "sync", "--wait", "0")
     assert done.returncode == code
     assert str(status) in done.stderr
     assert word in done.stderr
@@ -335,6 +335,7 @@ def test_sync_gives_up_on_a_server_out_of_reach(tmp_path: Path) -> None:
     run_trainer("ett.init()", environment(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    done = run_ett(environment(tmp_path, url), "sync")
+    done = run_ett(environment(tmp_path, url), "sync", "--wait", "6")
     assert done.returncode == 4
     assert "refused" in done.stderr
+    assert "trying again in" in done.stderr

@@ -3,14 +3,14 @@
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.builders.forking import Forking, forking
-from tests.builders.trainers import environment, spooled
+from tests.builders.forking import Forking
+from tests.builders.trainers import environment, recorded, spooled
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
@@ -32,25 +32,14 @@ Events = list[dict[str, Any]]
 EventsOf = Callable[[str], Events]
 
 
-@pytest.fixture(scope="module")
-def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
-    """A process to fork trainers from."""
-    pytest.importorskip("torch")
-    with forking(environment(tmp_path_factory.mktemp("unused"), OMP_NUM_THREADS="1")) as process:
-        yield process
-
-
 @pytest.fixture
 def events_of(trainers: Forking, tmp_path: Path) -> EventsOf:
     """Run a trainer's code, and return what it recorded, by instant."""
 
     def train(code: str) -> Events:
-        spool = tmp_path / "spool"
-        env = environment(spool, OMP_NUM_THREADS="1", FOLDER=str(tmp_path))
-        done = trainers.run_trainer(SETUP + textwrap.dedent(code), env, tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert len(done.stderr.splitlines()) == 1, done.stderr  # where the events lie
-        return sorted(spooled(spool), key=lambda event: int(event["mono_us"]))
+        events, errors = recorded(trainers, SETUP + textwrap.dedent(code), tmp_path)
+        assert len(errors.splitlines()) == 1, errors  # where the events lie
+        return events
 
     return train
 

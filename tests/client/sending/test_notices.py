@@ -78,7 +78,7 @@ def test_what_no_disk_took_and_no_server_is_called_lost(url: str | None) -> None
     assert line == "j: 3 events lost, which could not be kept in /spool/j"
 
 
-def test_what_is_lost_is_told_beside_what_is_left_and_what_was_sent() -> None:
+def test_what_is_lost_is_reported_beside_what_is_left_and_what_was_sent() -> None:
     left = Closing("j", Target("http://127.0.0.1:1"), HERE, Tally(), 2, "away", lost=1).line()
     assert left == (
         "j: 2 events not sent (away); later: ett sync /spool/j; "

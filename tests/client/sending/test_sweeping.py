@@ -36,7 +36,7 @@ def kinds_of(lines: Iterable[bytes]) -> list[str]:
         (Lines(Identity('"type":"progress"'), "p").line({"type": "attempt_ended"}), FACT),
     ],
 )
-def test_a_lines_importance_is_told_by_its_type(line: bytes, matters: int) -> None:
+def test_a_lines_importance_follows_from_its_type(line: bytes, matters: int) -> None:
     assert importance(line) == matters
 
 

@@ -1,10 +1,12 @@
 """How an attempt begins: with its process, its agent, its allocation, and after which failure."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
+from ett_service.client.starting.opening import FOLDER, begins_first
 from tests.builders.trainers import environment, run_trainer, spooled
 
 TORCHRUN = {
@@ -40,6 +42,17 @@ def test_a_broken_cycle_is_recorded_by_the_next_from_torchruns_error_files(tmp_p
     assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
 
 
+def test_a_trainer_says_of_which_cluster_slurm_is_unless_it_names_another(tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_ID": "8041", "SLURM_CLUSTER_NAME": "tiny"}
+    for code, cluster in (("ett.init()", "tiny"), ("ett.init(cluster='own')", "own")):
+        root = tmp_path / cluster
+        run_trainer(code, environment(root, **slurm))
+        (job,) = [event for event in spooled(root) if event["type"] == "job"]
+        assert job["cluster"] == cluster
+    run_trainer("ett.init()", environment(tmp_path / "2", **slurm, SLURM_PROCID="1"))
+    assert all("cluster" not in event for event in spooled(tmp_path / "2"))
+
+
 def test_a_worker_under_a_count_of_0_begins_with_its_agent_once(tmp_path: Path) -> None:
     agent = """
 import subprocess, sys, time
@@ -72,7 +85,7 @@ for _ in range(2):
     assert sum(event.get("phase") == "hardware_setup" for event in events) == 1
 
 
-def test_a_later_life_begins_with_the_stages_that_its_own_agent_tells_of(
+def test_a_later_life_begins_with_the_stages_that_its_own_agent_reports(
     tmp_path: Path,
 ) -> None:
     agent = """
@@ -155,3 +168,21 @@ def test_scheduling_reaches_from_the_submission_to_the_allocation_of_the_first_a
 def spans(folder: Path) -> list[dict[str, Any]]:
     phases = ("scheduling", "hardware_setup")
     return [event for event in spooled(folder) if event.get("phase") in phases]
+
+
+def test_only_the_first_of_a_name_begins_first(tmp_path: Path) -> None:
+    assert begins_first(tmp_path, "a/1")
+    assert not begins_first(tmp_path, "a/1")
+    assert begins_first(tmp_path, "a/2")
+
+
+def test_where_no_mark_can_be_left_something_may_have_begun(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("in the way")
+    assert not begins_first(tmp_path, "a")
+
+
+def test_marks_are_forgotten_after_months(tmp_path: Path) -> None:
+    begins_first(tmp_path, "old")
+    os.utime(tmp_path / FOLDER / "old", (0, 0))
+    begins_first(tmp_path, "new")
+    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["new"]

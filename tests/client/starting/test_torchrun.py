@@ -57,6 +57,6 @@ def test_a_rendezvous_is_named_by_an_option_or_the_environment(
     assert rendezvous_id(command, env) == expected
 
 
-def test_a_process_tells_its_command_line() -> None:
+def test_the_command_line_of_a_process_is_read() -> None:
     assert command_of(os.getpid())[0] == sys.orig_argv[0]
     assert command_of(2**31 - 1) == []

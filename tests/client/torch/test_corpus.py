@@ -14,7 +14,7 @@ import pytest
 from ett_service.client.identity import identify, launch_of
 from ett_service.client.starting.opening import last_failure
 from ett_service.client.torch import HOOKS
-from ett_service.client.torch.wait_counters import compile_seconds
+from ett_service.client.torch.compiles import compile_seconds
 from ett_service.core.words import FAILURES, Category
 from tests.builders.imports import Wire, ledgers_of
 

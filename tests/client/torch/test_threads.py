@@ -1,14 +1,14 @@
 """Which thread trains, and what runs beside it, on real PyTorch."""
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.builders.forking import Forking, forking
-from tests.builders.trainers import environment, spooled
+from tests.builders.forking import Forking
+from tests.builders.trainers import recorded
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("torch")]
 
@@ -37,23 +37,13 @@ Events = list[dict[str, Any]]
 EventsOf = Callable[[str], Events]
 
 
-@pytest.fixture(scope="module")
-def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
-    """A process to fork trainers from."""
-    pytest.importorskip("torch")
-    with forking(environment(tmp_path_factory.mktemp("unused"), OMP_NUM_THREADS="1")) as process:
-        yield process
-
-
 @pytest.fixture
 def events_of(trainers: Forking, tmp_path: Path) -> EventsOf:
     """Run a trainer's code, and return what it recorded, by instant."""
 
     def train(code: str) -> Events:
-        env = environment(tmp_path / "spool", OMP_NUM_THREADS="1", FOLDER=str(tmp_path))
-        done = trainers.run_trainer(SETUP + textwrap.dedent(code), env, tmp_path)
-        assert done.returncode == 0, done.stderr
-        return sorted(spooled(tmp_path / "spool"), key=lambda event: int(event["mono_us"]))
+        events, _ = recorded(trainers, SETUP + textwrap.dedent(code), tmp_path)
+        return events
 
     return train
 

@@ -7,8 +7,7 @@ from time import process_time
 import pytest
 
 from ett_service.core.failures.rule import Rule
-from ett_service.core.failures.rules import RULES
-from ett_service.core.failures.xids import FOLLOWING_XIDS, XIDS
+from ett_service.core.failures.rules import FOLLOWING_XIDS, RULES, XIDS
 from ett_service.core.ledger.attempt_results import first_match
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause
 from tests.core.failure_examples import EXAMPLES

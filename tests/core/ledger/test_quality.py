@@ -44,7 +44,7 @@ def test_an_end_without_a_begin_and_a_clamped_span_are_counted_and_named() -> No
     assert {"stray", "back"} <= {gap.event_id for gap in quality.gaps}
 
 
-def test_an_end_that_two_senders_tell_is_one_end() -> None:
+def test_an_end_that_two_senders_report_is_one_end() -> None:
     begins, ends = (
         [kind(id=f"{kind.__name__}{n}", at=at * SECOND, phase=Phase.QUEUED) for n in range(2)]
         for kind, at in ((PhaseStarted, 1), (PhaseEnded, 5))

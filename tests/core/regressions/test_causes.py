@@ -159,7 +159,7 @@ def test_a_finding_without_suspects_is_a_cause_of_its_own() -> None:
     assert ours != theirs
 
 
-def test_a_wider_cohort_tells_the_change_of_a_narrower_one() -> None:
+def test_a_wider_cohort_reports_the_change_of_a_narrower_one() -> None:
     wide = finding(cohort=CLUSTER)
     for less in Verdict.REGRESSION, Verdict.INCIDENT, Verdict.SMALL:
         assert absorbs(wide, finding(verdict=less))
@@ -167,7 +167,7 @@ def test_a_wider_cohort_tells_the_change_of_a_narrower_one() -> None:
     assert absorbers([finding(), wide]) == {0: 1}
 
 
-def test_a_narrower_cohort_with_a_larger_or_later_change_is_told_beside_a_wider_one() -> None:
+def test_a_narrower_cohort_with_a_larger_or_later_change_is_reported_beside_a_wider_one() -> None:
     wide = replace(finding(cohort=CLUSTER), ratio=1.2)
     assert not absorbs(wide, replace(finding(), ratio=1.8))
     assert not absorbs(wide, replace(finding(), ratio=0.9))

@@ -45,7 +45,7 @@ def test_chance_is_the_spread_about_each_sides_own_middle() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.8])
-def test_what_starts_of_one_job_share_is_told_from_the_values(share: float) -> None:
+def test_what_starts_of_one_job_share_is_estimated_from_the_values(share: float) -> None:
     draw = random.Random(4)
     sides: list[list[tuple[str, float]]] = [[], []]
     for job in range(200):

@@ -116,7 +116,7 @@ def test_a_cohort_that_still_runs_is_not_gone() -> None:
     assert again[FIRING.key].state is State.FIRING
 
 
-def test_what_is_called_noise_explains_nothing_and_is_not_told_again() -> None:
+def test_what_is_called_noise_explains_nothing_and_is_not_reported_again() -> None:
     phase = FindingKey.of(REGRESSION)
     quiet = {phase: replace(FIRING, is_noise=True)}
     seen = [REGRESSION, INDUCTOR]

@@ -28,7 +28,7 @@ def test_a_small_shift_moves_the_mean_score_as_far() -> None:
         assert moved == pytest.approx(0.2, rel=0.2)
 
 
-def test_the_mean_of_scores_tells_the_shift_under_it() -> None:
+def test_the_mean_of_scores_shows_the_shift_under_it() -> None:
     values = np.random.default_rng(8).normal(0, 1, 20_000)
     form = Form.of(values)
     for shift in (0.3, 1.0, 1.7):

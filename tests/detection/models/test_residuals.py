@@ -35,7 +35,7 @@ def test_tails_say_no_more_than_where_they_are_cut() -> None:
     assert residual.spread[0] == pytest.approx(0.3, rel=0.1)
 
 
-def test_rows_of_one_job_weigh_together_what_they_tell() -> None:
+def test_rows_of_one_job_weigh_together_what_they_show() -> None:
     draws = np.random.default_rng(4)
     job = np.repeat(np.arange(N // 10), 10).astype(np.int32)
     alike = np.exp(0.5 * draws.normal(0, 1, N // 10))[job]

@@ -175,7 +175,7 @@ def _trainer(launch: str) -> Wire:
 
 
 @pytest.mark.parametrize("launch", [k8s.uid("llm"), ""], ids=["of-the-job", "of-nobody"])
-def test_trainer_and_cluster_tell_one_job(launch: str) -> None:
+def test_trainer_and_cluster_report_one_job(launch: str) -> None:
     of_cluster, of_trainer = events_of(*RETRIED), _trainer(launch)
     ledger = folded(of_cluster + of_trainer)
     assert [(each.launch, each.attempt, each.cycle) for each in ledger.attempts] == [

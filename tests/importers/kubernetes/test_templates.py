@@ -27,7 +27,7 @@ def test_a_pod_says_who_its_trainer_will_say_it_is() -> None:
     assert pod_of(pod).claims == Claims("big", "u-1", 3)
 
 
-def test_what_only_the_running_container_can_tell_is_left_open() -> None:
+def test_what_only_the_running_container_knows_is_left_open() -> None:
     env = [{"name": "ETT_JOB", "value": "$(NAME)-x"}, field("ETT_LAUNCH", "spec.nodeName")]
     assert pod_of(k8s.pod("a", JOB, 0, env=env)).claims == Claims()
 

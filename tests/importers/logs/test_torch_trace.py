@@ -74,7 +74,7 @@ def test_a_compile_has_the_stages_that_the_client_reports(tmp_path: Path) -> Non
     assert {share.category: share.us for share in ledger.shares} == {Category.PT2_COMPILE: 1000}
 
 
-def test_without_metrics_the_phases_tell_of_a_compile(tmp_path: Path) -> None:
+def test_without_metrics_the_phases_show_a_compile(tmp_path: Path) -> None:
     backward = phases("entire_backward_compile", "inductor_compile", begin=2000, length=100)
     hit = instant("autograd_cache_hit", 30)
     forward = phases(*FORWARD, begin=0, length=1000)

@@ -104,7 +104,7 @@ def test_what_is_persisted_in_the_background_is_durable_then_and_not_before(tmp_
     assert [c.saved_at // 1_000_000 - int(START.timestamp()) for c in job.checkpoints] == [120]
 
 
-def test_an_agent_tells_how_a_process_ended(tmp_path: Path) -> None:
+def test_an_agent_reports_how_a_process_ended(tmp_path: Path) -> None:
     failed = line(
         "#process_fail", "INSTANT", 150, 3, "dlrover-agent", error_msg="CUDA error: Xid 79"
     )

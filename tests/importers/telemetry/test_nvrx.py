@@ -106,7 +106,7 @@ def test_nodes_that_start_together_are_one_attempt(tmp_path: Path) -> None:
     assert seconds(job)[Category.LAUNCHER_INIT] == 30
 
 
-def test_a_log_and_cycle_files_tell_of_the_same_attempts(tmp_path: Path) -> None:
+def test_a_log_and_cycle_files_describe_the_same_attempts(tmp_path: Path) -> None:
     cycle(tmp_path, 0, "10:00:15", "10:05:00")
     cycle(tmp_path, 1, "10:06:15", "")
     lines = [*started(0, "00"), event(1, "failure_detected", "10:05:00.000"), *started(1, "06")]

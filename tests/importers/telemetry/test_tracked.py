@@ -1,6 +1,6 @@
 """What a tracker's points say of the loop."""
 
-from ett_service.importers.telemetry.tracked import Point, TrackedRun, told_by
+from ett_service.importers.telemetry.tracked import Point, TrackedRun, facts_of
 from tests.builders.clock import instant
 
 S = 1_000_000
@@ -10,7 +10,7 @@ COMPLETED = {"outcome": "completed"}
 def edges(run: TrackedRun) -> dict[str, int]:
     return {
         fact.event["type"]: instant(fact.event["at"]) // S
-        for fact in told_by(run, "llm")
+        for fact in facts_of(run, "llm")
         if fact.event["type"].startswith("phase")
     }
 
@@ -41,5 +41,5 @@ def test_one_point_makes_no_loop() -> None:
 
 def test_points_before_the_run_are_none_of_its() -> None:
     run = TrackedRun("r", 50 * S, None, {}, points(10, 60, 70))
-    steps = [f.event["step"] for f in told_by(run, "llm") if f.event["type"] == "progress"]
+    steps = [f.event["step"] for f in facts_of(run, "llm") if f.event["type"] == "progress"]
     assert steps == [1, 2]

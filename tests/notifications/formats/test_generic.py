@@ -53,7 +53,7 @@ def test_a_change_is_reported_in_numbers() -> None:
         "from": "2025-10-08T22:00:00.000000Z",
         "to": "2025-11-05T22:00:00.000000Z",
     }
-    assert message["effect"] == {"ratio": 1.65, "ci95": [1.48, 1.84]}
+    assert message["effect"] == {"ratio": 1.65, "ci95": [1.48, 1.84], "mean_ratio": 1.9}
     assert message["impact"] == {
         "gpu_hours_per_week": 212.0,
         "usd_per_week": 742.0,

@@ -36,7 +36,7 @@ def test_it_shows_size_suspects_and_examples(site: Site, address: str) -> None:
     assert "explains 97.0%" in cells
 
 
-def test_its_gates_are_told_in_words(site: Site, address: str) -> None:
+def test_its_gates_are_shown_in_words(site: Site, address: str) -> None:
     source = "".join(path.read_text() for path in DETECTION.rglob("*.py"))
     names = set(re.findall(r"""(?:Gate|at_least)\("([a-z_]+)\"""", source))
     assert {"p", "still_there"} <= names <= set(GATES)
@@ -84,7 +84,7 @@ def test_the_list_adds_up_what_fires_by_its_cause(site: Site) -> None:
     assert f"All together cost {total:.0f} GPU-hours a week" in text
 
 
-def test_it_tells_the_day_it_fired_from_the_last(site: Site, address: str) -> None:
+def test_it_shows_the_day_it_fired_beside_the_last(site: Site, address: str) -> None:
     page = Document.of(site.reader().get(address))
     fired = site.api().get(f"/v1{address}").json()["fired"]
     assert any("when it fired" in each.text for each in page.elements)

@@ -14,10 +14,10 @@ from ett_service.storage.engine.migrate import (
     migrations,
     require_current,
     schema_revision,
-    undo,
 )
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.record.events import store_epoch
+from tests.builders.databases.schemas import undo
 
 _NEWER = "UPDATE alembic_version SET version_num = '29990101_future'"
 _BACK = "UPDATE alembic_version SET version_num = :head"

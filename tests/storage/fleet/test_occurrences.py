@@ -100,7 +100,7 @@ def test_what_an_attempt_did_is_in_the_cohort_of_that_attempt(
     ]
 
 
-def test_each_job_s_time_in_a_window_is_told_by_hour(store: Store, project_id: int) -> None:
+def test_each_job_s_time_in_a_window_is_listed_by_hour(store: Store, project_id: int) -> None:
     store_job(store, project_id, "long", calm_job(NOON + 30 * MINUTE, compiling=60, training=60))
 
     with store.reading() as conn:

@@ -13,14 +13,14 @@ from ett_service.core.dimensions import Cohort
 from ett_service.core.events import AttemptStarted, Event, JobFacts
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.storage.deletion import delete_job
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap, rollup_deltas
 from ett_service.storage.fleet.cohort_cap import ProjectDay
 from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
-from ett_service.storage.metrics import running
+from ett_service.storage.metrics import gauge_values
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.retention import delete_job
 from ett_service.storage.schema import cohort_day, metadata, unmerged
 from tests.builders.clock import HOUR, NOON, RECEIVED_AT
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
@@ -180,17 +180,17 @@ def test_what_is_not_merged_is_not_visible_and_counts_as_waiting(
     with store.reading() as conn:
         assert dirty_marks.waiting(conn, 0, 9).marked == []
         assert dirty_marks.count(conn) == 1
-        waiting = running.waiting(conn)
+        waiting = gauge_values.waiting(conn)
     assert waiting.jobs == 1
     assert waiting.since_us is not None
     assert RECEIVED_AT < waiting.since_us < RECEIVED_AT + HOUR
 
     deliver(store, JobKey(project_id, "a"), job_of("cv", LATER))
     with store.reading() as conn:
-        assert running.waiting(conn) == waiting
+        assert gauge_values.waiting(conn) == waiting
     refreshed(store, JobKey(project_id, "a"), LATER)
     with store.reading() as conn:
-        assert running.waiting(conn) == running.PendingJobs(0, None)
+        assert gauge_values.waiting(conn) == gauge_values.PendingJobs(0, None)
 
 
 def test_verification_counts_merged_and_unmerged_together(store: Store, project_id: int) -> None:

@@ -121,7 +121,7 @@ def test_a_receiver_that_is_left_alone_is_sent_nothing_until_it_is_time(
     assert len(claimed(store, LATER)) == 1
 
 
-def test_what_is_superseded_on_its_way_is_not_sent_again_and_tells_whether_it_arrived(
+def test_what_is_superseded_on_its_way_is_not_sent_again_and_shows_whether_it_arrived(
     store: Store, project_id: int
 ) -> None:
     for name in ("arrives", "fails"):

@@ -15,7 +15,7 @@ def states(store: Store) -> list[tuple[int, DeliveryState]]:
     return [(delivery.version, delivery.done) for delivery in deliveries_in(store)]
 
 
-def test_what_is_put_stands_only_with_the_transaction_that_it_tells_of(
+def test_what_is_put_stands_only_with_the_transaction_that_it_reports(
     store: Store, project_id: int
 ) -> None:
     def give_up(conn: object) -> None:

@@ -3,8 +3,7 @@
 from functools import partial
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Metric, Subject, Triage
-from ett_service.core.regressions.tuning import SINCE_US, Verdicts
+from ett_service.core.regressions.finding import SINCE_US, Metric, Subject, Triage, Verdicts
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions, tuning
 from ett_service.storage.regressions.regressions import Act
