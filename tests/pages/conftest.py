@@ -1,6 +1,7 @@
 """A small fleet with its pages on a port, read by all tests of pages."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -88,6 +89,23 @@ def people(site: Site) -> None:
         assert answer.status_code < 300, (path, answer.text)
     while site.worker.run_once():
         pass
+
+
+def ago(minutes: int) -> str:
+    """Return the instant so long before the site's clock."""
+    return instant(NOW - timedelta(minutes=minutes))
+
+
+def running(job: str, phase: str, minutes_ago: int) -> list[dict[str, object]]:
+    """Return the events of a job that runs, and began a phase so long ago."""
+    at = instant(NOW - timedelta(hours=3))
+    place = {"job": job, "attempt": 0}
+    begun = {"type": "phase_started", "phase": phase}
+    return [
+        {"type": "attempt_started", "gpus": 8, "at": at, **place},
+        {**begun, "phase": "launcher_init", "at": at, **place},
+        {**begun, "at": instant(NOW - timedelta(minutes=minutes_ago)), **place},
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import csv
 import re
 import shutil
 from collections.abc import Iterator
-from datetime import timedelta
 from io import StringIO
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +14,7 @@ from ett_service.storage.record.keys import PREFIX_LENGTH
 from tests.builders.servers.site import PROJECT, Site
 from tests.builders.servers.visit import Visit
 from tests.golden.fleet import NOW, instant
-from tests.pages.conftest import HOSTILE
+from tests.pages.conftest import HOSTILE, ago, running
 
 CHROMIUM = shutil.which("chromium")
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
@@ -322,23 +321,6 @@ def test_an_open_attempt_is_read_again_only_where_it_changed(visit: Visit) -> No
     visit.site.ingest([{**late, "attempt": 0}])
     page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
     assert "0" in asked
-
-
-def ago(minutes: int) -> str:
-    """Return the instant so long before the site's clock."""
-    return instant(NOW - timedelta(minutes=minutes))
-
-
-def running(job: str, phase: str, minutes_ago: int) -> list[dict[str, object]]:
-    """Return the events of a job that runs, and began a phase so long ago."""
-    at = instant(NOW - timedelta(hours=3))
-    place = {"job": job, "attempt": 0}
-    begun = {"type": "phase_started", "phase": phase}
-    return [
-        {"type": "attempt_started", "gpus": 8, "at": at, **place},
-        {**begun, "phase": "launcher_init", "at": at, **place},
-        {**begun, "at": instant(NOW - timedelta(minutes=minutes_ago)), **place},
-    ]
 
 
 def test_the_first_event_turns_the_first_page_into_the_fleet(
