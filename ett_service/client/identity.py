@@ -116,6 +116,12 @@ def hosts_of(env: Mapping[str, str]) -> int | None:
     return _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "GROUP_WORLD_SIZE")
 
 
+def told_facts(env: Mapping[str, str]) -> dict[str, object]:
+    """Return what the environment tells of the job: of which cluster it is, under Slurm."""
+    cluster = env.get("SLURM_CLUSTER_NAME")
+    return {"cluster": cluster} if cluster else {}
+
+
 def allocated_at_us(env: Mapping[str, str]) -> int | None:
     """When the allocation began, in microseconds since the Unix epoch; None where unknown."""
     return _instant_us(env, "ETT_ALLOCATED_AT") or _instant_us(env, "SLURM_JOB_START_TIME")

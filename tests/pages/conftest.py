@@ -34,10 +34,11 @@ _MUTE: dict[str, object] = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all of these: it fills its fleet once."""
+    """Let one process run those in a browser and one the others: each fills its fleet once."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("pages"))
+            is_in_browser = item.path.name == "test_browser.py"
+            item.add_marker(pytest.mark.xdist_group("browser" if is_in_browser else "pages"))
 
 
 def hostile_events() -> list[dict[str, object]]:
