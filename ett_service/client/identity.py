@@ -1,4 +1,4 @@
-"""Who is speaking: the job, the attempt and the rank, as the environment tells them.
+"""Who is speaking: the job, the attempt and the rank, as the environment names them.
 
 =========  ====================================================================================
 job        what ``ett run`` was given, ``init(job=)``, ``ETT_JOB``, ``TORCHELASTIC_RUN_ID``
@@ -50,7 +50,7 @@ class Identity:
 def identify(
     env: Mapping[str, str], job: str | None, host: str | None, own_launch: str = ""
 ) -> Identity | None:
-    """Tell who speaks, or None where no usable job name is known.
+    """Return who speaks, or None where no usable job name is known.
 
     ``own_launch`` names the submission where neither the user nor a scheduler does.
     """

@@ -96,7 +96,7 @@ class Session:
         return replace(setup, identity=replace(identity, cycle=cycle))
 
     def watch(self) -> None:
-        """Tell how this process ends, a forked one that has begun its own recording included."""
+        """Report how this process ends, a forked one that has begun its own recording included."""
         if self._exits is None:
             self._exits = Exits(_tell_end, self.close)
             self._exits.watch()

@@ -1,9 +1,11 @@
 """Servers, workers and databases are killed under load: what was acknowledged stands, and once."""
 
 import signal
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -208,6 +210,57 @@ def test_a_database_that_is_away_is_answered_for_and_found_when_it_is_back(
             wait_for(senders.progressed(), senders.explain)
         assert set(senders.statuses) == {200, 503}
         check(senders, tally)
+
+
+@contextmanager
+def standby_of(primary: postgres.Cluster, programs: Path) -> Iterator[postgres.Cluster]:
+    """Run a standby that hears of *primary* no more."""
+    with tempfile.TemporaryDirectory() as made:
+        base = Path(made) / "base"
+        copied = ["--pgdata", str(base), "--dbname", primary.url.replace("+psycopg", "")]
+        subprocess.run([programs / "pg_basebackup", *copied], check=True)
+        (base / "standby.signal").touch()
+        with postgres.cluster(programs, data=base) as running:
+            yield running
+
+
+def test_a_standby_that_is_behind_is_answered_for_by_503_until_it_is_promoted(
+    tmp_path: Path, tally: Tally
+) -> None:
+    programs = postgres.binaries()
+    if programs is None or not (programs / "pg_basebackup").exists():
+        pytest.skip("pg_basebackup is not installed beside the server")
+    with postgres.cluster(programs) as primary, tempfile.TemporaryDirectory() as made:
+        address = Path(made) / "database"
+        address.symlink_to(primary.folder)
+        url = f"postgresql+psycopg://postgres@/postgres?host={address}"
+        migrate(url)
+        with (
+            serving(url, tmp_path, **QUIET) as server,
+            standby_of(primary, programs) as standby,
+        ):
+            of_primary = Senders(server)
+            with of_primary.sending():
+                wait_for(of_primary.progressed(), of_primary.explain)
+            primary.stop()
+            address.unlink()
+            address.symlink_to(standby.folder)
+
+            senders = Senders(server)
+            with senders.sending():
+                wait_for(lambda: is_read(server), senders.explain)
+                wait_for(senders.refused(20), senders.explain)
+                with psycopg.connect(host=str(standby.folder), user="postgres") as conn:
+                    conn.execute("SELECT pg_promote()")
+                tally.add(others=1)
+                wait_for(senders.progressed(), senders.explain)
+            assert set(senders.statuses) <= {200, 503}
+            check(senders, tally)
+
+
+def is_read(server: Server) -> bool:
+    """Whether the server answers from its database."""
+    return request("GET", f"{server.url}/v1/jobs", server.key).status == 200
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)

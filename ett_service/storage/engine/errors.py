@@ -48,8 +48,14 @@ class WrongStore(EttError):
 #: PostgreSQL: a row refers to one that is not there.
 _FOREIGN_KEY_VIOLATION = "23503"
 
-#: PostgreSQL ended a session whose process was silent inside a transaction; paused, mostly.
-_IDLE_IN_TRANSACTION = "25P03"
+#: States of PostgreSQL that the driver does not tell as operational errors.
+_STATES_OF_POSTGRESQL = frozenset(
+    {
+        "25P03",  # it ended a session whose process was silent inside a transaction; paused, mostly
+        "25006",  # it takes no writes
+        "0A000",  # nor a transaction that would: it is a standby
+    }
+)
 
 #: PostgreSQL: a lock was not free within ``lock_timeout``.
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -107,7 +113,7 @@ def _is_of_the_database(error: BaseException) -> bool:
     if isinstance(error, IntegrityError):
         # Its job was deleted between two statements of a writer, who succeeds on the next try.
         return state == _FOREIGN_KEY_VIOLATION
-    return isinstance(error, OperationalError | InterfaceError) or state == _IDLE_IN_TRANSACTION
+    return isinstance(error, OperationalError | InterfaceError) or state in _STATES_OF_POSTGRESQL
 
 
 def _reason(error: BaseException) -> str:
