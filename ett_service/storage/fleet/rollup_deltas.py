@@ -69,7 +69,7 @@ def _ids(conn: Connection, keys: Sequence[Mapping[str, Any]]) -> list[int]:
 @cache
 def _insertion(dialect: str) -> ReturningInsert[Any]:
     """Insert a cohort unless it is there."""
-    values = {name: bindparam(name) for name in _KEY}
+    values: dict[str, Any] = {name: bindparam(name) for name in _KEY}
     inserted = statements.INSERTS[dialect](cohort).values(values).on_conflict_do_nothing()
     return inserted.returning(cohort.c.id)
 
