@@ -38,7 +38,7 @@ _SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
 _OF_EVERY_RECORD = frozenset(
     {*vars(logging.makeLogRecord({})), "asctime", "message", "color_message"}
 )
-#: Loggers that tell of each of their own steps, of which ours tell what matters.
+#: Loggers that report each of their own steps, of which ours report what matters.
 _TALKATIVE = ("alembic", "uvicorn.error")
 
 
@@ -88,7 +88,7 @@ def catch_all() -> None:
 class Outages(logging.Filter):
     """Tells of a database that is unavailable in one line a minute, without a traceback.
 
-    Threads that retry and every request that is refused would tell of the same.
+    Threads that retry and every request that is refused would report the same.
     """
 
     def __init__(self) -> None:

@@ -78,7 +78,7 @@ class DetectionTable(Row):
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
     q: Annotated[float, Field(gt=0, lt=1)] = 0.06
     sla: SlaTable = SlaTable()
-    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: until told again of what nobody looks at
+    remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: to the next notice where nobody acts
     tune: bool = True  #: the smallest changes by people's verdicts
 
 

@@ -243,7 +243,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell whether to stop: also for a signal that came before uvicorn heeded signals."""
+        """Whether to stop: also for a signal that came before uvicorn heeded signals."""
         return await super().on_tick(counter) or self._ended.is_set()
 
 

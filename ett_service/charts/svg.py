@@ -98,7 +98,7 @@ def chart(
     """Frame a chart of ``(width, height)`` units, for a page or with ``standalone`` for a file.
 
     *ident* must be unique within the page: it begins the ids that the chart refers to.
-    Readers of screens hear *title* and *description*, which should tell what the chart shows.
+    Readers of screens hear *title* and *description*, which should say what the chart shows.
     """
     width, height = size
     # What is inside of an image is hidden from readers of screens, and so would be its links.

@@ -42,7 +42,7 @@ class Exits:
         atexit.register(self._on_exit)
 
     def belong_here(self) -> None:
-        """Tell of this process from now on, not of the one that it was forked from."""
+        """Report on this process from now on, not on the one that it was forked from."""
         self._pid = os.getpid()
         self._code = None
 
@@ -71,7 +71,7 @@ class Exits:
 
 
 def ending_of(error: BaseException) -> dict[str, Any]:
-    """Tell the end that an exception makes."""
+    """Return the end that an exception makes."""
     if isinstance(error, KeyboardInterrupt):
         return {"outcome": "cancelled", "reason": "KeyboardInterrupt"}
     kind = type(error)
@@ -86,7 +86,7 @@ def ending_of(error: BaseException) -> dict[str, Any]:
 
 
 def ending_of_code(code: object) -> dict[str, Any]:
-    """Tell the end that an argument of ``sys.exit`` makes, as Python reads it."""
+    """Return the end that an argument of ``sys.exit`` makes, as Python reads it."""
     if code is None or code == 0:
         return {"outcome": "completed", "reason": UNSAID}
     if isinstance(code, int):

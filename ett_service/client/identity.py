@@ -1,4 +1,4 @@
-"""Who is speaking: the job, the attempt and the rank, as the environment tells them.
+"""Who is speaking: the job, the attempt and the rank, as the environment names them.
 
 =========  ====================================================================================
 job        what ``ett run`` was given, ``init(job=)``, ``ETT_JOB``, ``TORCHELASTIC_RUN_ID``
@@ -50,7 +50,7 @@ class Identity:
 def identify(
     env: Mapping[str, str], job: str | None, host: str | None, own_launch: str = ""
 ) -> Identity | None:
-    """Tell who speaks, or None where no usable job name is known.
+    """Return who speaks, or None where no usable job name is known.
 
     ``own_launch`` names the submission where neither the user nor a scheduler does.
     """
@@ -114,6 +114,12 @@ def gpus_of(env: Mapping[str, str]) -> int | None:
 def hosts_of(env: Mapping[str, str]) -> int | None:
     """Count the machines of the attempt, None where the environment does not tell."""
     return _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "GROUP_WORLD_SIZE")
+
+
+def told_facts(env: Mapping[str, str]) -> dict[str, object]:
+    """Return what the environment tells of the job: of which cluster it is, under Slurm."""
+    cluster = env.get("SLURM_CLUSTER_NAME")
+    return {"cluster": cluster} if cluster else {}
 
 
 def allocated_at_us(env: Mapping[str, str]) -> int | None:

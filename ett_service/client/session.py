@@ -19,6 +19,7 @@ from ett_service.client.identity import (
     identify,
     is_disabled,
     job_name,
+    told_facts,
 )
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
@@ -95,7 +96,7 @@ class Session:
         return replace(setup, identity=replace(identity, cycle=cycle))
 
     def watch(self) -> None:
-        """Tell how this process ends, a forked one that has begun its own recording included."""
+        """Report how this process ends, a forked one that has begun its own recording included."""
         if self._exits is None:
             self._exits = Exits(_tell_end, self.close)
             self._exits.watch()
@@ -231,7 +232,7 @@ def _begin(
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
-    say_facts(recorder, gpus, facts)
+    say_facts(recorder, gpus, {**told_facts(env), **facts})
     launched_at = say_start(recorder, env, gpus, states, first_life=session.is_first_life)
     if session.is_first_life:
         say_startup(recorder, launched_at)

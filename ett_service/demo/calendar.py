@@ -33,7 +33,7 @@ class Draws:
         return max(1, round(self._random.expovariate(1.0) * mean_us))
 
     def chance(self, probability: float) -> bool:
-        """Tell whether something of this probability happens."""
+        """Whether something of this probability happens."""
         return self._random.random() < probability
 
     def misses(self, probability: float) -> int:
@@ -204,5 +204,5 @@ def day_of(at: int) -> date:
 
 
 def is_month_end(day: date) -> bool:
-    """Tell whether *day* is one of the last of its month."""
+    """Whether *day* is one of the last of its month."""
     return (day + timedelta(days=_MONTH_END_DAYS)).month != day.month

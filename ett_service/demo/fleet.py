@@ -124,7 +124,7 @@ class Stream:
 class Model:
     """A model and what starting and keeping it takes, in seconds; *pretrains_on* accelerators.
 
-    *reports* names the running totals that its trainer tells.
+    *reports* names the running totals that its trainer reports.
     """
 
     name: str

@@ -74,7 +74,7 @@ def _effect(
 
 
 LEAST_DAYS = 3
-MOST_DAYS = 360  #: within a year, as names tell the day and the month
+MOST_DAYS = 360  #: within a year, as names show the day and the month
 
 _OFFICE_HOURS = 0.8  #: of the jobs are submitted in them
 

@@ -29,7 +29,7 @@ class Running:
     at: int
 
     def sign(self, now: int) -> WireEvent:
-        """Return what the attempt tells of itself at a later instant."""
+        """Return what the attempt reports of itself at a later instant."""
         tape = Tape(self.job.name, now, **self.named)
         if self.step is None:
             tape.record("heartbeat", now)
@@ -150,7 +150,7 @@ class Life:
             self.story.rows[stop.row] += 1
 
     def _go_on(self, tape: Tape, at: int, step: int | None) -> None:
-        """Tell a sign of life at the end of the fleet."""
+        """Record a sign of life at the end of the fleet."""
         tape.record("heartbeat", self._almanac.end_us)
         self.story.running = Running(self._job, self._place.members(), step, at)
 
@@ -186,7 +186,7 @@ class Life:
         return self._queue(submitted, self._first_wait())
 
     def _queue(self, at: int, wait: int) -> int:
-        """Tell of the queue from an instant on, and return when it is over."""
+        """Record the queue from an instant on, and return when it is over."""
         begins = free_at = at + wait
         for window in self._almanac.closed(self._job.model.cluster):
             if at in window or begins in window:

@@ -130,7 +130,7 @@ class Start:
 
 
 def start_up(tape: Tape, draws: Draws, planted: Planted, start: Start, at: int) -> int:
-    """Tell the stations from *at* on, and return the instant at which the loop begins."""
+    """Record the stations from *at* on, and return the instant at which the loop begins."""
     if not start.in_place:
         at = _allocate(tape, draws, start.job.gpus, at)
     job = start.job
@@ -173,7 +173,7 @@ def _initialize(tape: Tape, draws: Draws, planted: Planted, start: Start, at: in
 def _compile(
     tape: Tape, draws: Draws, planted: Planted, start: Start, *, init_from: int, at: int
 ) -> int:
-    """Tell the compile; the first batch is fetched beside it, and the later of them ends it."""
+    """Record the compile; the first batch is fetched beside it, and the later of them ends it."""
     model = start.job.model
     first_batch = draws.about(_FIRST_BATCH * model.init_s * SECOND, 0.3)
     whole = draws.about(model.compile_s * SECOND, 0.14)

@@ -73,7 +73,7 @@ class Power:
 class Scan:
     """The answer of one scan; no finding of it depends on earlier runs.
 
-    Each open series of the memory has a finding, whose ``holds`` tells whether the change is
+    Each open series of the memory has a finding, whose ``holds`` says whether the change is
     still there, or none where there are too few values.
     """
 

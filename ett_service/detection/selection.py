@@ -252,7 +252,7 @@ def _strongest(scores: Scores, threshold: Threshold) -> Iterator[Candidate]:
 
 
 def _is_shared(scores: Scores, group: int, last: int, sign: int) -> bool:
-    """Tell whether a group changed without the strongest of its cohorts, too."""
+    """Whether a group changed without the strongest of its cohorts, too."""
     groups = scores.model.groups
     if groups.single[group]:
         return True
@@ -264,7 +264,7 @@ def _is_shared(scores: Scores, group: int, last: int, sign: int) -> bool:
 
 
 def is_stale(finding: Finding, sample: Sample, recent_days: int) -> bool:
-    """Tell whether a change began before the recent window.
+    """Whether a change began before the recent window.
 
     It did if the level before its onset, of a week at most, is nearer to the level after than to
     the one before.

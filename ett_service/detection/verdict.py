@@ -99,7 +99,7 @@ def of_metric(options: Options, metric: Metric) -> Options:
 
 
 def passes(finding: Finding) -> bool:
-    """Tell whether a finding passes the gates that its verdict asks for."""
+    """Whether a finding passes the gates that its verdict asks for."""
     failed = {gate.name for gate in finding.gates if not gate.passed}
     if finding.verdict is Verdict.INCIDENT:
         failed -= _LASTING_GATES
@@ -151,7 +151,7 @@ def at_least(name: str, value: float, limit: float) -> Gate:
 
 
 def is_outage_like(candidate: Candidate, phases: Iterable[SeriesModel]) -> bool:
-    """Tell whether other *phases* of the same jobs became slower on the same day.
+    """Whether other *phases* of the same jobs became slower on the same day.
 
     Code that is slower is slower in one place. What slows everything down is the machine, and
     mostly it is over after some days.
@@ -166,7 +166,7 @@ def is_outage_like(candidate: Candidate, phases: Iterable[SeriesModel]) -> bool:
 
 
 def is_relabelled(candidate: Candidate, others: Iterable[SeriesModel]) -> bool:
-    """Tell whether one of *others* lost what the candidate gained, or gained what it lost."""
+    """Whether one of *others* lost what the candidate gained, or gained what it lost."""
     group, start = candidate.group, candidate.lasting.start
     moved = _moved(candidate.model, group, start)
     return any(
@@ -177,7 +177,7 @@ def is_relabelled(candidate: Candidate, others: Iterable[SeriesModel]) -> bool:
 
 
 def can_exchange_time(subject: Subject, other: Subject) -> bool:
-    """Tell whether time may move between two subjects: phases, or stages of one phase."""
+    """Whether time may move between two subjects: phases, or stages of one phase."""
     if subject.metric is not other.metric or subject == other:
         return False
     return subject.metric is Metric.PHASE_SECONDS or (
@@ -216,7 +216,7 @@ def _precedence(finding: Finding) -> tuple[bool, int, bool, float]:
 
 
 def is_outage(metric: Metric, verdict: Verdict, span: tuple[int, int]) -> bool:
-    """Tell whether a finding's days, a span of microseconds, were an outage of its whole cohort."""
+    """Whether a finding's days, a span of microseconds, were an outage of its whole cohort."""
     is_short = span[1] - span[0] <= _MOST_OUTAGE_DAYS * DAY_US
     return verdict is Verdict.INCIDENT and metric in _OUTAGES_SHOW_IN and is_short
 

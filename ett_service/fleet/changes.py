@@ -1,7 +1,7 @@
 """What changed when something was done to the fleet: markers, with what was before and after.
 
 A marker comes with two stretches of time, each ``reach`` long at most and cut where a marker of
-the same kind and labels lies; they may differ in ``code_version``, which tells one deploy from
+the same kind and labels lies; they may differ in ``code_version``, which separates one deploy from
 the next. What began in them is compared. That the difference is associated with the marker is all
 that can be said: other things change at the same time.
 """
@@ -96,7 +96,7 @@ def changes(
     now_us: int,
     reach_us: int = REACH_US,
 ) -> Iterator[Change]:
-    """Tell what each marker is associated with; *among* are all that may cut its time short.
+    """Return what each marker is associated with; *among* are all that may cut its time short.
 
     Labels of a marker that are dimensions narrow the jobs that are looked at, as its project
     does, but for the ``code_version``, which nothing had before; a marker of none of the scope's

@@ -128,7 +128,7 @@ class Economy:
     def target(self, labels: Mapping[str, str]) -> float | None:
         """Return the target ETT% that names most of a cohort's *labels* and none against them.
 
-        Of two that name equally many it is the one that was told first; None without any.
+        Of two that name equally many it is the one that was named first; None without any.
         """
         fits = [target for target in self.targets if target.where.items() <= labels.items()]
         best = max(fits, key=lambda target: len(target.where), default=None)

@@ -104,7 +104,7 @@ def _draws(groups: int, stream: int) -> NDArray[np.int16]:
 
 
 def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:
-    """Return the median of ascending values by draw; each row tells how often each value stands."""
+    """Return the median of ascending values by draw; each row says how often each value stands."""
     upto = np.cumsum(times, axis=1, dtype=np.int64)
     total = upto[:, -1:]
     low, high = (np.sum(upto < rank, axis=1) for rank in ((total + 1) // 2, total // 2 + 1))

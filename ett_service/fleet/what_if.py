@@ -1,6 +1,6 @@
 """What a scenario would have gained in a window, recomputed from the ledgers of its jobs.
 
-A gain is what a job's ledger would not hold (``core.planning.counterfactual``), summed over jobs;
+A gain is what a job's ledger would not hold (``core.planning.scenario``), summed over jobs;
 the ratio after it is divided anew. Nothing is scaled, but for a window of more than ``MOST_JOBS``.
 Of that a sample is read, its gains stand for the like share of the window's time, and the answer
 says so.
@@ -81,7 +81,7 @@ class ScenarioGain:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Gains, the largest first; they do not add up, so *together* tells what all would gain."""
+    """Gains, the largest first; they do not add up, so *together* is what all would gain."""
 
     before: Amount
     gains: tuple[ScenarioGain, ...]
@@ -99,7 +99,7 @@ def what_if(
     economy: Economy,
     most_jobs: int = MOST_JOBS,
 ) -> WhatIf:
-    """Tell what each of *scenarios* would have gained in the window, and all of them together."""
+    """Return what each of *scenarios* would have gained in the window, and all of them together."""
     sample = jobs_alive(conn, scope.cohorts, window, most_jobs)
     reading = _Reading(
         scope, window, economy, [*((scenario,) for scenario in scenarios), tuple(scenarios)]
@@ -238,7 +238,7 @@ class _Reading:
         )
 
     def gains(self, before: Amount) -> list[ScenarioGain]:
-        """Tell what the scenarios gain, where all of the window's time was *before*."""
+        """Return what the scenarios gain, where all of the window's time was *before*."""
         draws = self._resampling.draws()
         return [
             self._gain(effect, before, draws, 2 + 2 * place)

@@ -73,7 +73,7 @@ def filled_in(system: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_placeholder(text: str) -> bool:
-    """Tell whether a form's own text stands where a name should."""
+    """Whether a form's own text stands where a name should."""
     return _PLACEHOLDER.search(text) is not None
 
 

@@ -248,7 +248,7 @@ def ending(log: Log, *, launcher_saw_it: bool) -> dict[str, Any] | None:
 
 
 def is_over(log: Log) -> bool:
-    """Tell whether the log has the end of its run, and not only a line that speaks of an error."""
+    """Whether the log has the end of its run, and not only a line that speaks of an error."""
     return log.outer_stop is not None or log.stop is not None or bool(_launcher_word(log.errors))
 
 

@@ -107,7 +107,7 @@ class NewBaseline(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewRegressionMute(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Tell nobody of the cohort and phase of a regression for a while."""
+    """Mute the cohort and phase of a regression for a while: nobody is notified."""
 
     until: Instant
     why: Why
@@ -129,7 +129,7 @@ MutedCohort = Annotated[
 class NewMute(
     NewRegressionMute, kw_only=True, forbid_unknown_fields=True, rename={"begin": "from"}
 ):
-    """Tell nobody of these cohorts and this phase; what is left out is all of it.
+    """Mute these cohorts and this phase: nobody is notified. What is left out is all of it.
 
     Without `from` it begins now.
     """

@@ -2,8 +2,8 @@
 
 ``{"trainerStatus": {"lastUpdatedTime", "progressPercentage", "metrics": [{"name", "value"}]}}`` is
 sent when training begins, without a step, then with ``current_step`` every few seconds, and with
-100 percent at the end. Nothing in it tells one process from the next, so that each one without a
-step is the begin of a life.
+100 percent at the end. Nothing in it separates one process from the next, so that each one without
+a step is the begin of a life.
 """
 
 import hashlib

@@ -67,12 +67,12 @@ _CARRYING_V4 = _networks(
 
 
 def is_forbidden(address: Address) -> bool:
-    """Tell whether no request may go there: link-local, metadata, multicast, however wrapped."""
+    """Whether no request may go there: link-local, metadata, multicast, however wrapped."""
     return any(_is_in(reached, _FORBIDDEN) for reached in _reached_by(address))
 
 
 def is_public(address: Address) -> bool:
-    """Tell whether *address* is reachable on the internet."""
+    """Whether *address* is reachable on the internet."""
     if is_forbidden(address) or _is_in(address, _NOT_PUBLIC):
         return False
     return isinstance(address, IPv4Address) or address in _PUBLIC_V6
@@ -97,7 +97,7 @@ class Allowed:
         return cls(frozenset(hosts), tuple(networks))
 
     def names(self, host: str) -> bool:
-        """Tell whether *host* itself is allowed: by its name, or as an address in a network."""
+        """Whether *host* itself is allowed: by its name, or as an address in a network."""
         if host.casefold() in self.hosts:
             return True
         try:
@@ -106,7 +106,7 @@ class Allowed:
             return False
 
     def holds(self, address: Address) -> bool:
-        """Tell whether *address* is in one of the networks."""
+        """Whether *address* is in one of the networks."""
         return _is_in(address, self.networks)
 
 
@@ -234,7 +234,7 @@ def _host(url: httpx2.URL) -> str:
 
 
 def _is_name(host: str) -> bool:
-    """Tell whether DNS could hold *host*: its parts have 1 to 63 characters, and all of it 253."""
+    """Whether DNS could hold *host*: its parts have 1 to 63 characters, and all of it 253."""
     parts = host.removesuffix(".").split(".")
     return len(host) <= 253 and all(0 < len(part) < 64 for part in parts)  # noqa: PLR2004 -- RFC 1035
 

@@ -310,7 +310,7 @@ class Sender:
 
 
 def is_repeated(receiver: Receiver, notice: Notice) -> bool:
-    """Tell whether *receiver* forgets *notice* unless it is sent again and again."""
+    """Whether *receiver* forgets *notice* unless it is sent again and again."""
     return receiver.format.repeats and notice.status is Status.FIRING
 
 

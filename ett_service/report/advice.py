@@ -64,7 +64,7 @@ def _sampled(answer: Answer) -> tuple[str, ...]:
 
 
 def advice(gathered: Gathered) -> Section:
-    """Tell per cohort how often to save, with the curve of the one that would gain most."""
+    """Show per cohort how often to save, with the curve of the one that would gain most."""
     groups = gathered.advice["groups"] or [
         {"group": {}, "other": False, **gathered.advice["total"]}
     ]

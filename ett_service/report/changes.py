@@ -232,7 +232,7 @@ def markers(gathered: Gathered) -> Section:
 
 
 def quality(gathered: Gathered) -> Section:
-    """Tell how much of the week is known how well."""
+    """Show how much of the week is known how well."""
     now = gathered.now["total"]
     unattributed = share(now["categories"].get("unattributed", 0.0), now["e2e_seconds"])
     rows = [

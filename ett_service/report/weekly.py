@@ -24,7 +24,7 @@ _HOUR = 3600.0
 
 
 def categories(gathered: Gathered) -> Section:
-    """Tell each category's GPU-hours, share and cost, and how its share moved."""
+    """Show each category's GPU-hours, share and cost, and how its share moved."""
     now, before = gathered.now["total"], gathered.before["total"]
     rows = [
         _category(category, now, before)
@@ -191,7 +191,7 @@ def _per(rate: float | None, unit: str) -> str:
 
 
 def times(gathered: Gathered) -> Section:
-    """Tell the distributions of what takes time around training, beside last week's medians."""
+    """Show the distributions of what takes time around training, beside last week's medians."""
     now, before = gathered.now["total"], gathered.before["total"]
     rows = [_spread(name, now[member], before[member]) for name, member in _SPREADS.items()]
     rows += [

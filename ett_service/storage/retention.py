@@ -351,7 +351,7 @@ _DELETIONS_OF_A_JOB = [
 
 
 def holdings(conn: Connection, key: JobKey) -> Holdings | None:
-    """Tell what a deletion would take; None if there is no such job."""
+    """Return what a deletion would take; None if there is no such job."""
     if dirty_marks.born_us(conn, key) is None:
         return None
     return Holdings(*(conn.execute(count, _of_job(key)).scalar_one() for count in _COUNTS))

@@ -1,4 +1,4 @@
-"""Slurm, as its accounting shows it: ``sacct`` tells of jobs, ``squeue`` which of them still run.
+"""Slurm, as its accounting shows it: ``sacct`` lists jobs, ``squeue`` which of them still run.
 
 ``sacct`` is asked for UTC, for a window that ends now: from the last look that was sent, with some
 overlap, and once an hour for all of it, as slurmdbd may hear of an end late.
@@ -172,7 +172,7 @@ class Slurm:
     def _read_log(self) -> None:
         trouble = self.log.read()
         if trouble and trouble != self._log_trouble:
-            self.say(f"{trouble}; until it can be read no job is told to be preempted for another")
+            self.say(f"{trouble}; until it can be read no job is reported as preempted for another")
         self._log_trouble = trouble
 
     def _taker(self, life: Record) -> Taker | None:

@@ -296,7 +296,7 @@ class DetectionThread(PeriodicThread):
 
 
 def is_settled(conn: Connection, history: UnsearchedHistory, now_us: int, settle_us: int) -> bool:
-    """Tell whether a project's history seems complete: no old facts arrive any more.
+    """Whether a project's history seems complete: no old facts arrive any more.
 
     Facts that arrived longer than *settle_us* ago are in its ledgers, or have failed for a day.
     """

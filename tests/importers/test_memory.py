@@ -36,10 +36,9 @@ def peak_bytes(name: str, path: Path, lines: int) -> int:
 @pytest.mark.parametrize(
     ("name", "lines", "of_input"),
     [
-        ("csv", 20_000, 0.7),  # names of jobs, each of which is let go as it is sent
         ("goodput", 120_000, 0.4),  # events of one run, packed
         ("nvrx", 120_000, 0.4),
-        ("k8s", 120_000, 2.0),  # the objects of a cluster, as any may tell of any other
+        ("k8s", 60_000, 2.0),  # the objects of a cluster, as any may tell of any other
     ],
 )
 def test_memory_grows_by_a_part_of_what_a_log_has_more(

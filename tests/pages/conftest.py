@@ -1,6 +1,7 @@
 """A small fleet with its pages on a port, read by all tests of pages."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,10 +35,11 @@ _MUTE: dict[str, object] = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process run all of these: it fills its fleet once."""
+    """Let one process run those in a browser and one the others: each fills its fleet once."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("pages"))
+            is_in_browser = item.path.name == "test_browser.py"
+            item.add_marker(pytest.mark.xdist_group("browser" if is_in_browser else "pages"))
 
 
 def hostile_events() -> list[dict[str, object]]:
@@ -87,6 +89,23 @@ def people(site: Site) -> None:
         assert answer.status_code < 300, (path, answer.text)
     while site.worker.run_once():
         pass
+
+
+def ago(minutes: int) -> str:
+    """Return the instant so long before the site's clock."""
+    return instant(NOW - timedelta(minutes=minutes))
+
+
+def running(job: str, phase: str, minutes_ago: int) -> list[dict[str, object]]:
+    """Return the events of a job that runs, and began a phase so long ago."""
+    at = instant(NOW - timedelta(hours=3))
+    place = {"job": job, "attempt": 0}
+    begun = {"type": "phase_started", "phase": phase}
+    return [
+        {"type": "attempt_started", "gpus": 8, "at": at, **place},
+        {**begun, "phase": "launcher_init", "at": at, **place},
+        {**begun, "at": instant(NOW - timedelta(minutes=minutes_ago)), **place},
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -196,7 +196,7 @@ def _write_job(name: str, of: JobAudit, job: Job) -> None:
         f"{ledger.e2e_us / 1e6:.0f} s to {_end(of)}"
     )
     if not any(counted for counted, _ in of.pairs.values()):
-        write_line("No record says that it trained, as where only a scheduler tells of a job.")
+        write_line("No record says that it trained, as where only a scheduler reports a job.")
     write_line()
     write_cells(
         ["definition", "ratio", "counts", "over", "ignores"],

@@ -12,6 +12,8 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from ett_service.cli.remote import ask, exchange, refusal
 from ett_service.cli.verb import Failure, now_us
 from ett_service.client.sending.transport import Response
@@ -99,8 +101,15 @@ def decoded(run: ImportedRun) -> Iterator[tuple[Sequence[Fact], Batch]]:
     """Read a run's events as the service does, a part after the other."""
     for start in range(0, len(run.facts), _PART):
         facts = run.facts[start : start + _PART]
-        body = json.dumps({"events": [fact.event for fact in facts], "history": True}).encode()
+        body = _written({"events": [fact.event for fact in facts], "history": True})
         yield facts, decode(body, _JSON_BODY, now_us=now_us(), limits=_LIMITS)
+
+
+def _written(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
+        return json.dumps(body).encode()
 
 
 def _refusals(run: ImportedRun) -> list[tuple[Fact, str, str]]:

@@ -1,6 +1,6 @@
 """Orbax: ``CheckpointManager(..., logger=EttLogger(job="llm-7b"))``.
 
-Orbax tells its logger of a save when the call has returned, and of a restore when it is done, with
+Orbax reports a save to its logger when the call has returned, and a restore when it is done, with
 the instants of both. When an asynchronous save is durable it tells nobody, so that is measured
 around the step that commits it.
 """

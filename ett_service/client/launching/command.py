@@ -180,7 +180,7 @@ def _begun(launch: Launch) -> None:
 
 
 def _say_start(recorder: Recorder, launch: Launch) -> None:
-    """Say that the attempt exists, with what the environment tells of its machines.
+    """Say that the attempt exists, with what the environment says of its machines.
 
     A launcher is no life of its child's rank, which reports its own start.
     """
@@ -192,7 +192,7 @@ def _say_start(recorder: Recorder, launch: Launch) -> None:
 
 @guarded(otherwise=None)
 def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
-    """Tell how the child ended, and with it the job, then send what it left.
+    """Report how the child ended, and with it the job, then send what it left.
 
     A job that only the child could name is known by what it left.
     """

@@ -52,14 +52,14 @@ def child_environment(
 
 
 def launcher_identity(env: Mapping[str, str], command: Sequence[str]) -> Identity | None:
-    """Tell who the launcher speaks for: the rank of its one child, or a whole torchrun."""
+    """Return who the launcher speaks for: the rank of its one child, or a whole torchrun."""
     if is_torchrun(command):
         env = {name: value for name, value in env.items() if name != "SLURM_PROCID"}
     return identify(env, None, os.uname().nodename)
 
 
 def left_by_child(env: Mapping[str, str], command: Sequence[str], began_us: int) -> Identity | None:
-    """Tell who the launcher spoke for, where its child named the job itself.
+    """Return who the launcher spoke for, where its child named the job itself.
 
     That is known by what the child has left since *began_us*.
     """
@@ -117,7 +117,7 @@ def _pass_on(signals: list[int], children: "list[subprocess.Popen[bytes]]") -> N
 
 
 def ending_of(ended: Ended, command: Sequence[str], env: Mapping[str, str]) -> dict[str, Any]:
-    """Tell the end of the attempt from how its process ended.
+    """Return the end of the attempt from how its process ended.
 
     What was told to stop has not failed by itself, whatever it makes of that: the signal is the
     evidence, not the exit code. Ctrl-C cancels. Who has sent SIGTERM only a scheduler knows: until

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from ett_service.client.identity import Identity, job_name
@@ -43,6 +43,9 @@ _PASSING_ON = (
 """Programs that only run what follows their own options."""
 
 _ELSEWHERE = re.compile(r"-C|-D|--chdir|--container")
+_TAKES_A_VALUE = re.compile(r"-[A-Za-z]|--[A-Za-z-]+")
+"""An option of srun whose value may be the next word."""
+
 _LOOK_SECONDS = 10.0
 _ABSENT = 44
 _LOOK = f"""
@@ -79,11 +82,13 @@ def shared_name(command: Sequence[str], env: Mapping[str, str]) -> str | None:
 
 
 def lacks_its_program(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Whether Python, torchrun or accelerate is to run a script or module that is not there.
+    """Whether Python, a launcher or srun is to run a script or module that is not there.
 
     No job begins with that. ``env`` and the like, which only pass on what they run, are looked
     through.
     """
+    if Path(command[0]).name == "srun" and (program := _program_of_srun(command)) is not None:
+        return not Path(program).exists()
     place = _place_of_runner(command)
     if place is None:
         return False
@@ -99,6 +104,19 @@ def lacks_its_program(command: Sequence[str], env: Mapping[str, str]) -> bool:
         return False
     python = _python_before(command, place, len(command) - len(words) + len(options), env)
     return python is not None and _lacks_module(python, named[0], env)
+
+
+def _program_of_srun(command: Sequence[str]) -> str | None:
+    """Return the file under this folder that srun is to run; None where that is not certain.
+
+    A word after an option may be its value, and an absolute path may be there on the nodes alone.
+    """
+    for before, word in pairwise(command):
+        if _ELSEWHERE.match(word):
+            return None
+        if not word.startswith("-") and not _TAKES_A_VALUE.fullmatch(before):
+            return word if "/" in word and not word.startswith("/") else None
+    return None
 
 
 def _place_of_runner(command: Sequence[str]) -> int | None:

@@ -126,7 +126,7 @@ def _post(target: Target, batch: Batch, timeout: float) -> Verdict:
 
 
 def judge(answer: transport.Response, lines: Sequence[bytes], batch_id: str) -> Verdict:
-    """Tell the fate of a batch from the answer.
+    """Return the fate of a batch from the answer.
 
     Only the service itself can settle or refuse one: an answer that does not echo the batch or
     is no problem document comes from something in between, and nothing is thrown away for it.

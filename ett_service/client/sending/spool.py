@@ -67,7 +67,7 @@ def job_directory(root: Path, job: str) -> Path:
 
 
 def importance(line: bytes) -> int:
-    """Tell how much a line matters, by its type, which stands before all that others have named."""
+    """Return how much a line matters by its type, which stands before all that others named."""
     return _KINDS.get(line.partition(_TYPE)[2].partition(b'"')[0], FACT)
 
 

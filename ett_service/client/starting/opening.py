@@ -58,7 +58,7 @@ def _forget_old(folder: Path) -> None:
 
 @guarded(otherwise=None)
 def last_failure(env: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return an ``attempt_ended`` of the cycle before this one, None where nothing tells of it.
+    """Return an ``attempt_ended`` of the cycle before this one, None where nothing reports it.
 
     torchrun writes ``attempt_<n>/<local rank>/error.json`` for a worker under ``@record`` that
     raised; the earliest is the root cause, and of this node only. ``at_us`` is its instant, in
@@ -169,7 +169,7 @@ def _say_what_came_before(recorder: Recorder, env: Mapping[str, str], began: int
 
 @guarded(otherwise=None)
 def say_allocation(recorder: Recorder, env: Mapping[str, str], began: int) -> None:
-    """Say once an attempt how long it was scheduled and set up, as far as the environment tells.
+    """Say once an attempt how long it was scheduled and set up, as far as the environment says.
 
     Its launch *began* at that instant of the clock, in microseconds. Later cycles, and lives under
     the same count, run in the allocation that the first reported; a later attempt waited for
@@ -212,7 +212,7 @@ def _began_at() -> int:
 def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
     """When the launch of a life that began at *own* began: with the agent that started it first.
 
-    Later lives began where their agent stopped the one before, or met the others, if it tells. An
+    Later lives began where their agent stopped the one before, or met the others, if it says so. An
     agent counts no restart for a change of membership, so that its count stays 0. The agent of a
     rank that does not lead may have come to a launch that goes on.
     """
@@ -232,7 +232,7 @@ def _launched_at(recorder: Recorder, env: Mapping[str, str], own: int) -> int:
 def say_startup(recorder: Recorder, launched_at: int) -> None:
     """Report as stages of a launch that began at *launched_at* what came before this recording.
 
-    What lies before this process is torchrun's: its rendezvous, unless its agent tells more.
+    What lies before this process is torchrun's: its rendezvous, unless its agent reports more.
     """
     if hasattr(sys, "ps1") or "IPython" in sys.modules:
         return  # a notebook's process began long before whatever trains in it

@@ -1,4 +1,4 @@
-"""What PyTorch can tell by itself: the launch, compiles, steps, batches, checkpoints, the end.
+"""What PyTorch can report by itself: the launch, compiles, steps, batches, checkpoints, the end.
 
 Each hook is found or missed on its own, and says so in the events: after an upgrade of torch
 what is missing shows as missing, not as zero. Nothing here imports torch: a hook is put in place

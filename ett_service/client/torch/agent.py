@@ -1,4 +1,4 @@
-"""torchrun's agent, made to tell of restarts under ``ett run``.
+"""torchrun's agent, made to report restarts under ``ett run``.
 
 A worker that is killed says nothing, and torchrun keeps what it knows of a restart to itself: how
 the worker died, and when it stopped the others, waited for all nodes and started anew. What is
@@ -45,7 +45,7 @@ def watch(module: Any) -> None:
     for method, stage in _STAGES.items():
         if hasattr(agent, method):
             setattr(agent, method, _telling(getattr(agent, method), stage))
-    look = agent._monitor_workers  # noqa: SLF001 -- nothing public tells of a restart
+    look = agent._monitor_workers  # noqa: SLF001 -- nothing public reports a restart
     memory = MemoryKills()
 
     def looking(self: Any, group: Any) -> Any:

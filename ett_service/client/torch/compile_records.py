@@ -49,7 +49,7 @@ def stages_of(record: dict[str, Any]) -> Stages:
 
 
 def recorded_facts(record: dict[str, Any]) -> dict[str, object]:
-    """Tell of a compile what is short and holds no source code: caches, breaks, reasons."""
+    """Return what of a compile is short and holds no source code: caches, breaks, reasons."""
     facts: dict[str, object] = {
         "compile_id": record.get("compile_id"),
         "function": record.get("co_name"),

@@ -80,7 +80,7 @@ def _counted_seconds() -> float | None:
 
 
 def compile_seconds(counters: Mapping[str, Any]) -> float:
-    """Return the seconds in compiles that torch's *counters* tell, 0 where they count none."""
+    """Return the seconds in compiles that torch's *counters* hold, 0 where they count none."""
     return float(counters.get(_COUNTER, {}).get("total_time_us", 0)) / 1e6
 
 
@@ -165,7 +165,7 @@ def hook(module: Any) -> None:
 def hook_tracing(module: Any) -> None:
     """Keep dynamo from compiling what is called here beside compiled code.
 
-    Raises ``AttributeError`` where it cannot be told.
+    Raises ``AttributeError`` where it is unknown.
     """
     module.add("ett_service.client")
 
@@ -286,7 +286,7 @@ def final_facts() -> dict[str, object]:
 
 
 def facts_of(record: dict[str, Any]) -> dict[str, object]:
-    """Tell of a compile what its record says, and what torch itself has seen."""
+    """Return what the record of a compile says, and what torch itself has seen."""
     facts = recorded_facts(record)
     if "compile_cache" not in facts and _caches_are_off():
         facts["compile_cache"] = "disabled"

@@ -84,7 +84,7 @@ def _has_no_loop(recorder: Recorder) -> bool:
 
 
 def _first_step(recorder: Recorder, optimizer: Any) -> int | None:
-    """Number the first step of this process; None where what was restored does not tell."""
+    """Number the first step of this process; None where what was restored does not say."""
     if recorder.restored is not None:
         return recorder.restored + 1
     own = _own_count(optimizer)

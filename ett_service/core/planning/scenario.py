@@ -65,7 +65,7 @@ _Owned: TypeAlias = Mapping[tuple[int | None, Category], Sequence[Interval]]
 
 
 class UnreadableScenario(EttError):
-    """A text that says no scenario; the message tells what is allowed in place of it."""
+    """A text that says no scenario; the message says what is allowed in place of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,23 +53,23 @@ _STARTS = frozenset({Metric.CACHE_MISS_RATIO, Metric.PHASE_SECONDS, Metric.STAGE
 
 
 def comparable(cohort: SeriesCohort, other: SeriesCohort) -> bool:
-    """Tell whether one cohort is part of the other, which names fewer dimensions."""
+    """Whether one cohort is part of the other, which names fewer dimensions."""
     return set(cohort) <= set(other) or set(other) <= set(cohort)
 
 
 def explains(cause: Onset, effect: Onset) -> bool:
-    """Tell whether a change makes another one no news."""
+    """Whether a change makes another one no news."""
     near = abs(cause[1] - effect[1]) <= NEAR_US
     return near and overlaps(cause[0], effect[0]) and begets(cause[0].subject, effect[0].subject)
 
 
 def overlaps(series: Series, other: Series) -> bool:
-    """Tell whether jobs of one are jobs of the other."""
+    """Whether jobs of one are jobs of the other."""
     return comparable(series.cohort, other.cohort)
 
 
 def begets(cause: Subject, effect: Subject) -> bool:
-    """Tell whether values of *effect* are made of those of *cause*, or hold the same ones.
+    """Whether values of *effect* are made of those of *cause*, or hold the same ones.
 
     Stages of one phase beget each other: one waits while the other works.
     """
@@ -92,7 +92,7 @@ def begets(cause: Subject, effect: Subject) -> bool:
 
 
 def absorbs(cause: Finding, effect: Finding) -> bool:
-    """Tell whether a finding that fires is the same news as another one that does.
+    """Whether a finding that fires is the same news as another one that does.
 
     A regression is an incident of its own series that lasted, and one that costs too little grew;
     it also makes incidents and small changes of what it is part of.
@@ -110,7 +110,7 @@ _LESS = frozenset({Verdict.INCIDENT, Verdict.SMALL})
 
 
 def _is_wider(cause: Finding, effect: Finding) -> bool:
-    """Tell whether a cohort's change is that of a wider one, and not a larger one of its own."""
+    """Whether a cohort's change is that of a wider one, and not a larger one of its own."""
     wide, narrow = _size(cause), _size(effect)
     return (
         cause.series.subject == effect.series.subject
@@ -181,7 +181,7 @@ def causes_of(findings: Sequence[tuple[Finding, Attribution]]) -> list[CommonCau
 
 
 def _signs(attribution: Attribution) -> Iterator[tuple[str, ...]]:
-    """Yield what tells that two findings have one cause; nothing without suspects."""
+    """Yield what shows that two findings have one cause; nothing without suspects."""
     suspects = attribution.suspects
     for suspect in suspects:
         if suspect.explains >= _AS_SURE * suspects[0].explains:

@@ -48,7 +48,7 @@ class Settlement(StrEnum):
 
     CONFIRMED = auto()  #: the second is slower, and not by chance
     REFUTED = auto()  #: half of the change is ruled out
-    OPEN = auto()  #: neither; more starts would tell
+    OPEN = auto()  #: neither; more starts would decide
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class FindingState:
 
 
 def is_firing_version(version: int) -> bool:
-    """Tell whether a finding fires at a version: it starts and stops firing by turns, from 0."""
+    """Whether a finding fires at a version: it starts and stops firing by turns, from 0."""
     return version % 2 == 1
 
 
@@ -168,7 +168,7 @@ def advance(
 def _stands(
     state: FindingState, before: Mapping[FindingKey, FindingState], standing: Collection[Series]
 ) -> bool:
-    """Tell whether nothing shows that a change is over, and nothing that fires reports it."""
+    """Whether nothing shows that a change is over, and nothing that fires reports it."""
     if state.verdict not in STAYING or state.finding.series not in standing:
         return False
     firing = (_placed(other) for other in _firing(before).values() if not other.is_noise)
@@ -332,7 +332,7 @@ def _while_firing(
 
 
 def _still_holds(before: FindingState, finding: Finding, at_us: int, rules: StateRules) -> bool:
-    """Tell whether a run confirms what fires.
+    """Whether a run confirms what fires.
 
     One bad day, which makes a new finding an incident, does not end a lasting one. Relabelled
     time or another mix of jobs does.

@@ -170,7 +170,7 @@ _DIGITS = 9
 
 
 def holds(cell: Cell, value: str) -> bool:
-    """Tell whether a cell holds a value."""
+    """Whether a cell holds a value."""
     return cell == value if isinstance(cell, str) else value in cell
 
 
@@ -217,7 +217,7 @@ class Dimension:
         self.candidates = np.flatnonzero(self.is_known & enough & (not alone))
 
     def is_new(self, place: int) -> bool:
-        """Tell whether a value was first seen near the onset."""
+        """Whether a value was first seen near the onset."""
         onset_us = self._shift.onset_us
         if self.first_us is None or onset_us is None:
             return False

@@ -137,7 +137,7 @@ def failures(
 
 
 def is_rate(metric: Metric) -> bool:
-    """Tell whether a metric counts events, and has no durations."""
+    """Whether a metric counts events, and has no durations."""
     return metric is Metric.FAILURES_PER_GPU_HOUR
 
 

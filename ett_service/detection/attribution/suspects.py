@@ -120,7 +120,7 @@ def ranked(columns: Columns, shift: Shift) -> tuple[Suspect, ...]:
 
 
 def _is_shift(shift: Shift) -> bool:
-    """Tell whether the sides differ at all."""
+    """Whether the sides differ at all."""
     means, variance = [], 0.0
     for rows in (~shift.after, shift.after):
         weight = float(shift.weights[rows].sum())

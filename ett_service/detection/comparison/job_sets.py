@@ -42,7 +42,7 @@ class JobSet:
     to_us: int | None = None  #: or before
 
     def holds(self, job: str, values: Mapping[str, str], started_us: int) -> bool:
-        """Tell whether an attempt is in the set."""
+        """Whether an attempt is in the set."""
         return (
             (self.from_us is None or started_us >= self.from_us)
             and (self.to_us is None or started_us < self.to_us)
@@ -51,7 +51,7 @@ class JobSet:
         )
 
     def may_hold(self, name: str, job: ObservedJob) -> bool:
-        """Tell whether an attempt of the job can be in the set, by what all of them share."""
+        """Whether an attempt of the job can be in the set, by what all of them share."""
         values = dict(zip(WHOLE_JOB_DIMENSIONS, job.dimensions, strict=True))
         return all(
             values[dimension] in allowed

@@ -156,7 +156,7 @@ _BEGINNING = (SpanOver.type, PhaseStarted.type)
 
 
 def _other(each: Arrival) -> tuple[str, str]:
-    """Name the event by which this span was told before: its begin, or all of it."""
+    """Name the event by which this span was reported before: its begin, or all of it."""
     is_begin = each.type == PhaseStarted.type
     return each.job, each.id.removesuffix(BEGIN) if is_begin else each.id + BEGIN
 

@@ -82,7 +82,7 @@ class Keyring:
             ) from None
 
     def is_newest(self, sealed: str) -> bool:
-        """Tell whether it was sealed with the key that seals now.
+        """Whether it was sealed with the key that seals now.
 
         Raises:
             NoSecretKey: There is none.

@@ -326,7 +326,7 @@ def _keep(reserve: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell a file from any other that is put in its place."""
+    """Return what a file differs by from any other that is put in its place."""
     try:
         file = path.stat()
     except OSError:

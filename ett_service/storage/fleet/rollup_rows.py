@@ -111,7 +111,7 @@ def days(conn: Connection) -> Iterator[RollupDay]:
 def unseen(conn: Connection) -> Mapping[int, Collection[CohortDay]]:
     """Return by project the days of cohorts to which jobs contribute, but nothing was merged yet.
 
-    After a loss, likewise, those of which nothing tells where they were rolled up.
+    After a loss, likewise, those of which nothing shows where they were rolled up.
     """
     lift_time_limit(conn)
     by_project: defaultdict[int, set[CohortDay]] = defaultdict(set)

@@ -1,6 +1,6 @@
 """The audit log: who did what about keys, receivers, findings, corrections and the settings.
 
-An entry is written in the transaction of what it tells of, so that neither stands without the
+An entry is written in the transaction of what it records, so that neither stands without the
 other. The database refuses to change or to delete one.
 """
 

@@ -185,7 +185,7 @@ def batches(conn: Connection, key: JobKey) -> Sequence[int]:
 def born_us(conn: Connection, key: JobKey) -> int | None:
     """Return when the job's first event came; None if there is no such job.
 
-    It tells the job from one of the same name that was deleted.
+    It separates the job from one of the same name that was deleted.
     """
     return conn.scalar(BORN, _of(key))
 

@@ -234,7 +234,7 @@ def job_exists(conn: Connection, project_id: int, job: str) -> bool:
 
 
 def store_epoch(conn: Connection) -> str:
-    """Return the name that tells this store from one that takes its place."""
+    """Return the name by which this store differs from one that takes its place."""
     epoch: str = conn.execute(_STORE_EPOCH).scalar_one()
     return epoch
 

@@ -57,7 +57,7 @@ _MOST_WINDOWS = 10_000
 def unnotified(conn: Connection) -> list[Regression]:
     """Read the regressions of all projects whose present version receivers do not know.
 
-    Of what somebody called noise they are told that it is over, if they know that it fires, and
+    Of what somebody called noise they are notified that it is over, if they know that it fires, and
     nothing after that.
     """
     return [regression_of(row) for row in conn.execute(_UNNOTIFIED)]

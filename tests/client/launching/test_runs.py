@@ -184,6 +184,13 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "test_runs"), False),
         (("env", f"PYTHONPATH={HERE}", sys.executable, "-m", "no_such_module"), True),
         (("srun", sys.executable, "-m", "no_such_module"), False),
+        (("srun", "./missing.sh"), True),
+        (("srun", "-n", "2", "--gpus=8", "-N2", "./missing.sh", "--lr", "1"), True),
+        (("srun", "-l", "./missing.sh"), False),  # for all we know, the value of -l
+        (("srun", "-D", "/data", "./missing.sh"), False),
+        (("srun", "/opt/on/the/nodes.sh"), False),
+        (("srun", "missing.sh"), False),  # on the PATH of the nodes
+        (("srun", "bash", "./missing.sh"), False),
     ],
 )
 def test_a_program_that_is_not_there_is_told_from_other_arguments(

@@ -42,6 +42,17 @@ def test_a_broken_cycle_is_recorded_by_the_next_from_torchruns_error_files(tmp_p
     assert (ended["message"], ended["at"]) == ("bad batch", "2026-11-20T20:59:14.000000Z")
 
 
+def test_a_trainer_says_of_which_cluster_slurm_is_unless_it_names_another(tmp_path: Path) -> None:
+    slurm = {"SLURM_JOB_ID": "8041", "SLURM_CLUSTER_NAME": "tiny"}
+    for code, cluster in (("ett.init()", "tiny"), ("ett.init(cluster='own')", "own")):
+        root = tmp_path / cluster
+        run_trainer(code, environment(root, **slurm))
+        (job,) = [event for event in spooled(root) if event["type"] == "job"]
+        assert job["cluster"] == cluster
+    run_trainer("ett.init()", environment(tmp_path / "2", **slurm, SLURM_PROCID="1"))
+    assert all("cluster" not in event for event in spooled(tmp_path / "2"))
+
+
 def test_a_worker_under_a_count_of_0_begins_with_its_agent_once(tmp_path: Path) -> None:
     agent = """
 import subprocess, sys, time

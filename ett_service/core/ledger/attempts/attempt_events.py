@@ -71,7 +71,7 @@ class WorkHours:
 
 
 MOST_HOOKS = 64
-"""Hooks of an attempt that are told; no client has as many."""
+"""Hooks of an attempt that are reported; no client has as many."""
 
 _MOST_SECONDS = 1e9
 _LONGEST_HOOK = 100
@@ -107,7 +107,7 @@ class Attributes:
             self._add_hooks(hooks, f"{source}." if isinstance(source, str) else "")
 
     def add_of_stream(self, at: int, attributes: Mapping[str, object]) -> None:
-        """Take in what only the stream's events tell, of one that happened *at*."""
+        """Take in what only the stream's events say, of one that happened *at*."""
         waited_us = reported_us(attributes.get("data_wait_seconds"))
         if waited_us is not None:
             self.data_wait_us = max(waited_us, self.data_wait_us or 0)

@@ -130,7 +130,7 @@ class Pairing:
     def end(self, event: PhaseEnded, at: int) -> Span | None:
         """Close and return the span that began last before *at*; None if none is open.
 
-        An end on the instant of another one is the same end, told twice.
+        An end on the instant of another one is the same end, reported twice.
         """
         key = _edge_key(event)
         span = self._open.pop(key, None)
