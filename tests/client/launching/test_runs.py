@@ -187,7 +187,7 @@ def test_a_command_that_cannot_run_leaves_no_job(tmp_path: Path, command: str) -
         (("srun", "./missing.sh"), True),
         (("srun", "-n", "2", "--gpus=8", "-N2", "./missing.sh", "--lr", "1"), True),
         (("srun", "-l", "./missing.sh"), False),  # for all we know, the value of -l
-        (("srun", "-D", "/tmp", "./missing.sh"), False),
+        (("srun", "-D", "/bin", "./missing.sh"), False),
         (("srun", "/bin/no_such_program"), False),
         (("srun", "missing.sh"), False),  # on the PATH of the nodes
         (("srun", "bash", "./missing.sh"), False),
