@@ -250,6 +250,7 @@ class Folding:
         try:
             fold = future.result()
         except StorageUnavailable:
+            self._cohort_ids.clear()  # a standby that was promoted may lack the newest
             raise
         except NotForward:
             if before and before.ledger is None:

@@ -103,6 +103,25 @@ def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
     assert stored(store, key) == recomputed(store, key, clock.now_us)
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_cohorts_that_a_promoted_standby_lacks_are_inserted_again(
+    store: Store, project_id: int
+) -> None:
+    clock = Clock()
+    worker = Worker(store, clock)
+    deliver(store, JobKey(project_id, "before"), [event(AttemptStarted)])
+    worker.run_once()
+    store.write(lambda conn: conn.exec_driver_sql("TRUNCATE cohort CASCADE"))
+    after = JobKey(project_id, "after")
+    deliver(store, after, [event(AttemptStarted)])
+    with pytest.raises(StorageUnavailable, match="fk_contribution_cohort_id"):
+        worker.run_once()
+
+    assert worker.run_once() == 1
+
+    assert stored(store, after) == recomputed(store, after, clock.now_us)
+
+
 class FullForOnce:
     """A store that has no room for the first write that is submitted."""
 
