@@ -116,8 +116,8 @@ def hosts_of(env: Mapping[str, str]) -> int | None:
     return _first_number(env, "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "GROUP_WORLD_SIZE")
 
 
-def told_facts(env: Mapping[str, str]) -> dict[str, object]:
-    """Return what the environment tells of the job: of which cluster it is, under Slurm."""
+def environment_facts(env: Mapping[str, str]) -> dict[str, object]:
+    """Return the facts of the job that the environment has: its cluster, under Slurm."""
     cluster = env.get("SLURM_CLUSTER_NAME")
     return {"cluster": cluster} if cluster else {}
 

@@ -15,11 +15,11 @@ from ett_service.client.guard import guarded, misused, surplus, warn_once
 from ett_service.client.identity import (
     USABLE_NAMES,
     Identity,
+    environment_facts,
     gpus_of,
     identify,
     is_disabled,
     job_name,
-    told_facts,
 )
 from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
@@ -232,7 +232,7 @@ def _begin(
     recorder = session.begin_here(session.next_life(setup), hooks.chores if hooks else ())
     states = hooks.install(recorder) if hooks else {}
     gpus = gpus if gpus is not None else gpus_of(env)
-    say_facts(recorder, gpus, {**told_facts(env), **facts})
+    say_facts(recorder, gpus, {**environment_facts(env), **facts})
     launched_at = say_start(recorder, env, gpus, states, first_life=session.is_first_life)
     if session.is_first_life:
         say_startup(recorder, launched_at)

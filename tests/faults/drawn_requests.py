@@ -61,7 +61,7 @@ def valid_data_is_refused_for_a_reason(
 
 
 def has_reason(fault: dict[str, Any], body: Any) -> bool:
-    """Tell whether no schema could have said so."""
+    """Return whether no schema could have said so."""
     if fault["code"] == "wrong_type":  # 1.0 is an integer to a schema, and none as it is written
         value = standing_at(fault["pointer"], body)
         return isinstance(value, float) and value.is_integer()

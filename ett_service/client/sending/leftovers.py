@@ -22,11 +22,11 @@ _MOST_AWAY = 8
 """Spools in a row of which nothing arrived: the server is away, and not one connection."""
 
 _SAY_SECONDS = 10.0
-"""Of waits that follow one another, four at a time, one in so long is told."""
+"""Of waits that follow one another, four at a time, one in so long is reported."""
 
 
 def _quiet(_: object) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ def ship(
 
     After a broken exchange a spool is tried again, for *patience_s* seconds since the server last
     took something; then it is left, and the others are sent. A server that names when to come back
-    is waited for within *seconds*. *say* is told what is waited for.
+    is waited for within *seconds*. *say* gets a sentence on what is waited for.
 
     Raises ``OSError`` where a spool cannot be read or removed.
     """

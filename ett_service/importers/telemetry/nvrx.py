@@ -94,13 +94,13 @@ def _all_runs(paths: Sequence[Path], job: str | None, report: Report) -> Iterato
             if path.name.startswith(_CYCLES):
                 cycles += _cycle_files(path, report)
                 continue
-            told = _of_lines(path, report)
+            log = _of_lines(path, report)
         except Unreadable as error:
             report.miss(path, str(error))
             continue
-        if told is not None:
+        if log is not None:
             report.files += 1
-            yield _of_log(path, told, job)
+            yield _of_log(path, log, job)
         else:
             report.miss(path, "no event of NVRx's launcher, and no restart in process")
     yield from _of_cycles(cycles, job, report)

@@ -171,7 +171,7 @@ def _conditions(job_filter: JobFilter) -> list[ColumnElement[bool]]:
 
 
 class Spent(NamedTuple):
-    """What a list of jobs tells of the time of one."""
+    """What a list of jobs says of the time of one."""
 
     training_us: tuple[int, int] = (0, 0)  #: of the period ``training``: wasted, and all
     lost_gpu_us: int | None = None  #: held but not effective; None while accelerators are unknown
