@@ -7,7 +7,6 @@ thousand, from as many connections as ours, each of a run of its own.
 
 import http.client
 import json
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator
@@ -39,16 +38,6 @@ def rounds_of(python: str, url: str, rounds: int, batches: int) -> Iterator[Roun
             for number in range(rounds):
                 events = served(server, load_of(f"job-{number}", batches))
                 yield Round(events, logged(tracker, batches))
-
-
-def medians(rounds: Iterator[Round]) -> dict[str, float]:
-    """Return the medians of both, and of the ratio of each turn."""
-    taken = list(rounds)
-    return {
-        "events_per_s": statistics.median(each.served for each in taken),
-        "metrics_per_s": statistics.median(each.bare for each in taken),
-        "ratio": statistics.median(each.served / each.bare for each in taken),
-    }
 
 
 def logged(url: str, batches: int) -> float:

@@ -24,6 +24,17 @@ def wire_span(phase: str, start: float, end: float, **members: Any) -> dict[str,
     return wire_event("span", end, phase=phase, start=at(start), **members)
 
 
+def compiled_job(name: str, start: int, compiling: int, **facts: Any) -> list[dict[str, Any]]:
+    """Return a job on 8 accelerators that compiles for so many minutes and trains for 30."""
+    middle, end = start + compiling, start + compiling + 30
+    return [
+        wire_event("job", start, job=name, gpus=8, **facts),
+        wire_span("pt2_compile", start, middle, job=name),
+        wire_span("train_loop", middle, end, job=name),
+        wire_event("attempt_ended", end, job=name, outcome="completed"),
+    ]
+
+
 def failing_job(job: str = "llm-70b", **facts: Any) -> list[dict[str, Any]]:
     """Return a job of eight accelerators that fails once.
 

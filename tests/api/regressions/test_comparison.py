@@ -4,21 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders.jobs import wire_event, wire_span
+from tests.builders.jobs import compiled_job, wire_event, wire_span
 from tests.builders.servers.application import Service
 
 PATH = "/v1/regressions/compare"
-
-
-def _job(name: str, start: int, compiling: int, version: str) -> list[dict[str, Any]]:
-    """Return a job on 8 accelerators that compiles and trains for 30 minutes."""
-    middle, end = start + compiling, start + compiling + 30
-    return [
-        wire_event("job", start, job=name, gpus=8, code_version=version, model="llm"),
-        wire_span("pt2_compile", start, middle, job=name),
-        wire_span("train_loop", middle, end, job=name),
-        wire_event("attempt_ended", end, job=name, outcome="completed"),
-    ]
 
 
 @pytest.fixture
@@ -26,8 +15,12 @@ def rounds(service: Service) -> Service:
     """Eight jobs of each of two versions, the second of which compiles twice as long."""
     service.clock.now_us += 48 * 3_600_000_000
     for index in range(8):
-        service.ingest(_job(f"old-{index}", 60 * index, 6 + index % 2, "1"))
-        service.ingest(_job(f"new-{index}", 60 * index, 13 + index % 2, "2"))
+        service.ingest(
+            compiled_job(f"old-{index}", 60 * index, 6 + index % 2, code_version="1", model="llm")
+        )
+        service.ingest(
+            compiled_job(f"new-{index}", 60 * index, 13 + index % 2, code_version="2", model="llm")
+        )
     return service
 
 

@@ -9,7 +9,7 @@ from ett_service.core.regressions.finding import Attribution, Finding, Metric, S
 from ett_service.core.words import OTHER
 from tests.builders.clock import HOUR, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
-from tests.builders.jobs import wire_event, wire_span
+from tests.builders.jobs import compiled_job, wire_event, wire_span
 from tests.builders.regressions.stored import finding, fires, searched
 from tests.builders.servers.application import Service
 
@@ -155,25 +155,13 @@ def test_a_finding_that_is_not_there_is_not_found(service: Service) -> None:
     confirm(service, "none", "a", "b", 404)
 
 
-def _job_of_values(
-    name: str, start: int, compiling: int, cluster: str = "a"
-) -> list[dict[str, Any]]:
-    middle, end = start + compiling, start + compiling + 30
-    return [
-        wire_event("job", start, job=name, gpus=8, cluster=cluster, model="llm-70b"),
-        wire_span("pt2_compile", start, middle, job=name),
-        wire_span("train_loop", middle, end, job=name),
-        wire_event("attempt_ended", end, job=name, outcome="completed"),
-    ]
-
-
 @pytest.fixture
 def jobs(service: Service) -> Service:
     """Two jobs before an onset, and one after it beside one of another cluster."""
     service.clock.now_us += 48 * HOUR
     for name, start, compiling in (("first", 0, 6), ("second", 60, 8), ("third", 300, 13)):
-        service.ingest(_job_of_values(name, start, compiling))
-    service.ingest(_job_of_values("elsewhere", 300, 20, "b"))
+        service.ingest(compiled_job(name, start, compiling, cluster="a", model="llm-70b"))
+    service.ingest(compiled_job("elsewhere", 300, 20, cluster="b", model="llm-70b"))
     return service
 
 
