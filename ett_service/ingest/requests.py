@@ -59,6 +59,13 @@ class NewExclusion(NewWindow, kw_only=True, forbid_unknown_fields=True):
     windows: Annotated[list[NewWindow], Meta(min_length=1, max_length=MOST_WINDOWS)] | None = None
 
 
+_ABSENT = {"type": "null"}
+_ONE_WINDOW_OR_SEVERAL = [
+    {"properties": {"windows": _ABSENT}},
+    {"properties": {"from": _ABSENT, "to": _ABSENT}},
+]
+
+
 def frame(now_us: int) -> Frame:
     """Return what the readers need: instants from 1970 to a year from now."""
     return Frame(Limits(max_future_us=_FURTHEST_US), now_us)
@@ -68,6 +75,7 @@ def remark_schema() -> dict[str, Any]:
     """Return the JSON schemas by name, for OpenAPI."""
     kinds = (NewMarker, NewVerdict, NewExclusion)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schemas["NewExclusion"]["anyOf"] = _ONE_WINDOW_OR_SEVERAL
     return schemas
 
 
