@@ -68,7 +68,8 @@ class Folding:
     ) -> None:
         self._store = store
         self._now_us = now_us
-        self._options = {"limits": limits, "open_every_us": open_every_us}
+        self._limits = limits
+        self._open_every_us = open_every_us
         self._most_threads = _THREADS[store.dialect]
         self._most_slow = self._most_threads // 2
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
@@ -109,7 +110,7 @@ class Folding:
                 self._slow.add(key)
                 self._prepare(key, fold)
             elif fold:
-                self._write(key, fold, partial(refresh, key=key, kept_fold=fold, **self._options))
+                self._refresh(key, fold)
             elif len(self._reading) < most_cold:
                 self._prepare(key, None)
         ended = time.monotonic()
@@ -183,7 +184,8 @@ class Folding:
 
     def _prepared(self, key: JobKey, fold: KeptFold | None) -> Prepared | None:
         with self._timed(key), self._store.reading() as conn:
-            return prepare(conn, key, self._now_us(), fold, **self._options)
+            now_us = self._now_us()
+            return prepare(conn, key, now_us, fold, self._limits, self._open_every_us)
 
     def _was_prepared(self, key: JobKey, future: Future[Prepared | None]) -> bool:
         self._reading.remove(key)
@@ -199,6 +201,16 @@ class Folding:
             else:
                 self._ended_with(key)
         return False
+
+    def _refresh(self, key: JobKey, fold: KeptFold) -> None:
+        work = partial(
+            refresh,
+            key=key,
+            kept_fold=fold,
+            limits=self._limits,
+            open_every_us=self._open_every_us,
+        )
+        self._write(key, fold, work)
 
     def _write(
         self, key: JobKey, before: KeptFold | None, work: Callable[..., KeptFold | None]

@@ -150,6 +150,7 @@ def test_a_fold_takes_few_trips(store: Store, project_id: int) -> None:
     def fold(conn: Connection) -> tuple[KeptFold | None, Trace]:
         trace = Trace(conn)
         if kept is None:
+            assert prepared is not None
             return store_prepared(conn, prepared, NOON + HOUR), trace
         return refresh(conn, key, NOON + HOUR, kept, cohort_ids=cohort_ids), trace
 
@@ -159,7 +160,6 @@ def test_a_fold_takes_few_trips(store: Store, project_id: int) -> None:
             with store.reading() as conn:
                 reading = Trace(conn)
                 prepared = prepare(conn, key, NOON + HOUR)
-            assert prepared is not None
             counts.append(reading.trips())
         kept, writing = store.write(fold)
         assert kept is not None
