@@ -170,8 +170,15 @@ def _attempts(stages: Sequence[Answer], job: str, project: str, question: Questi
                 for each in starts
             ),
         ),
+        after=_not_drawn(len(starts)),
         question=question,
     )
+
+
+def _not_drawn(attempts: int) -> tuple[str, ...]:
+    if attempts <= _MOST_BARS:
+        return ()
+    return (f"Drawn are the first {_MOST_BARS} of {count(attempts)} attempts; the table has all.",)
 
 
 def _recompiles(advice: Answer, question: Question) -> Panel:
