@@ -8,9 +8,10 @@ there to be measured, misses its goal.
 Playwright and chromium draw the fleet, the list of jobs, and that job, on a CPU slowed four times,
 each after one answer: the first of a process makes its statements, which takes half a second once.
 How much of a load is the server's stands beside it. Without playwright and chromium the goals of
-drawing are missed, unless ``--no-browser`` leaves them out of the table. ``--mlflow PYTHON`` draws MLflow's list of runs beside ours: the program of a virtual
-environment of its own, in which ``pip install mlflow`` was done; its runs are named as our jobs.
-``--store URL`` reads the pages of a store that ``benchmarks.large_store`` filled instead.
+drawing are missed, unless ``--no-browser`` leaves them out of the table. ``--mlflow PYTHON``
+draws MLflow's list of runs beside ours: the program of a virtual environment of its own, in which
+``pip install mlflow`` was done; its runs are named as our jobs. ``--store URL`` reads the pages of
+a store that ``benchmarks.large_store`` filled instead.
 """
 
 import argparse
