@@ -94,6 +94,7 @@ def fleet(draws: np.random.Generator) -> Sample:
                 np.full(len(cells), held / 3600e6),
                 cell_day,
                 cell_cohort.astype(np.int32),
+                np.full(len(cells), float(GPUS)),
             )
         },
         shares=Shares(

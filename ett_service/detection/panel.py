@@ -119,6 +119,7 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     everywhere = _Pooled.of(np.ones((1, len(pooled))), pooled, cells)
     background = _background(own, everywhere, cells.baseline)
     background = background + _weekdays(own.level - background, own, cells)
+    background = background + _neighbours(own.level - background, own, cells, groups)
     level = np.where(own.weight > 0, own.level - background, 0.0)
     single, early = np.array(groups.single), slice(0, cells.baseline)
     days, freedom = _day_variance(level, own, cells.baseline, single)
@@ -177,12 +178,42 @@ def _background(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
         everywhere.square - own.square,
     )
     early = slice(0, baseline)
-    above, scale = _excess(everywhere.level[:, early], everywhere.variance[:, early])
-    shared = max(0.0, float(ratio(above, scale)[0]))
+    shared = _of_days(everywhere.level[:, early], everywhere.variance[:, early])
     enough = others.weight > everywhere.weight * _LEAST_OTHERS
     variance = np.where(enough, shared + others.variance, 1.0)
     shrinkage = np.divide(shared, variance, out=np.zeros_like(variance), where=variance > 0)
     return np.where(enough, others.level * shrinkage, 0.0)
+
+
+def _neighbours(level: Floats, own: _Pooled, cells: Cells, groups: Groups) -> Floats:
+    """Predict the level of each cohort from those of others with the same value of a dimension.
+
+    Cohorts of one cluster share its storage and its network. How much they share is the mean
+    product of their levels of a day, over all pairs (Robinson 1991: best linear prediction).
+    """
+    predicted = np.zeros_like(level)
+    single, early = np.flatnonzero(groups.single), slice(0, cells.baseline)
+    has_rows = own.weight[single] > 0
+    share = np.maximum(groups.members[single] @ _baseline_share(cells), _TINY)[:, None]
+    noise = np.where(has_rows, own.variance[single] / share, np.inf)
+    for value in groups.by_dimension():
+        of_single = value @ groups.members[single].T
+        same = of_single.T @ of_single
+        np.fill_diagonal(same, 0.0)
+        rest = np.where(has_rows, (level - predicted)[single], 0.0)
+        of_day = _of_days(rest[:, early], own.variance[single][:, early])
+        shared = _shared(rest[:, early], 1 / (noise[:, early] + of_day + _TINY), same)
+        if shared > 0:
+            precision = 1 / (noise + max(of_day - shared, 0.0) + _TINY)
+            predicted[single] += same @ (precision * rest) / (same @ precision + 1 / shared)
+    return predicted
+
+
+def _shared(level: Floats, precision: Floats, same: Floats) -> float:
+    """Return the mean product of the levels of two cohorts that are the *same*; at least 0."""
+    products = (precision * level * (same @ (precision * level))).sum()
+    information = float((precision * (same @ precision)).sum())
+    return max(float(products) / max(information, _TINY), 0.0)
 
 
 def _weekdays(level: Floats, own: _Pooled, cells: Cells) -> Floats:
@@ -232,6 +263,12 @@ def _day_variance(
             variance = np.where(kind, np.maximum(mixed, pooled), variance)
     freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
     return variance, freedom
+
+
+def _of_days(level: Floats, variance: Floats) -> float:
+    """Return the variance between days that series have together."""
+    above, scale = _excess(level, variance)
+    return max(float(above.sum()) / max(float(scale.sum()), _TINY), 0.0)
 
 
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ estimated of all subjects together, and a subject's own estimate counts as far a
 (DerSimonian and Laird 1986).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -49,6 +49,14 @@ class Groups:
     def place(self, name: SeriesCohort) -> int | None:
         """Return the place of a group, by its name."""
         return self.names.index(name) if name in self.names else None
+
+    def by_dimension(self) -> Iterator[Floats]:
+        """Yield, for each dimension, the values that several cohorts have: values by cohorts."""
+        rows: dict[str, list[int]] = {}
+        for row in np.flatnonzero(~np.array(self.single)).tolist():
+            for dimension, _ in self.names[row]:
+                rows.setdefault(dimension, []).append(row)
+        yield from (self.members[places] for places in rows.values())
 
 
 def groups(cohorts: Sequence[SeriesCohort]) -> Groups:

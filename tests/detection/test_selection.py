@@ -88,7 +88,9 @@ def test_the_days_of_a_burst_are_those_without_which_too_little_is_left() -> Non
     days = np.arange(DAYS, dtype=np.int32)
     events = np.where(days >= DAYS - 8, 4, 2)
     events[DAYS - 6 : DAYS - 3] = 6
-    rates = Rates(events, np.full(DAYS, 40.0), days, np.zeros(DAYS, dtype=np.int32))
+    rates = Rates(
+        events, np.full(DAYS, 40.0), days, np.zeros(DAYS, dtype=np.int32), np.full(DAYS, 8.0)
+    )
     failures = Subject(Metric.FAILURES_PER_GPU_HOUR)
     sample = Sample(AS_OF_US, DAYS, COHORTS[:1], {}, {failures: rates})
     model = Models.of(Window.of(sample, OPTIONS), groups(COHORTS[:1]), Memory())

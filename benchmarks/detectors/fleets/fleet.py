@@ -5,7 +5,7 @@ It shares nothing with the detector but the columns that both read and write. Se
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -140,7 +140,7 @@ def _gpu_seconds(attempts: SimulatedAttempts) -> Floats:
 
 def _rates_by(rates: Rates, day: int) -> Rates:
     rows = slice(0, int(np.searchsorted(rates.day, day, side="right")))
-    return Rates(rates.events[rows], rates.exposure[rows], rates.day[rows], rates.cohort[rows])
+    return Rates(*(getattr(rates, column.name)[rows] for column in fields(rates)))
 
 
 def _shares_by(shares: Shares, day: int) -> Shares:

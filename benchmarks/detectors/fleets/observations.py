@@ -179,14 +179,19 @@ def _stratum(attempts: SimulatedAttempts) -> Ints:
 
 
 def rates(attempts: SimulatedAttempts, cohorts: int) -> dict[Subject, Rates]:
-    """Return failures by cause over GPU-hours; rows in order of days, then cohorts."""
-    gpu_hours = _gpu_seconds(attempts, cohorts, attempts.start, attempts.ended_at) / 3600
+    """Return failures by cause over GPU-hours; rows in order of days, cohorts, then sizes."""
+    sizes = np.array(parameters.SIZES)
+    size = np.searchsorted(sizes, attempts.gpus)
+    parts = cohorts * len(sizes)
+    apart = replace(attempts, cohort=attempts.cohort * len(sizes) + size)
+    gpu_hours = _gpu_seconds(apart, parts, apart.start, apart.ended_at) / 3600
     return {
         subject: Rates(
-            _failures(attempts, cohorts, _OUTCOMES[subject.cause]).ravel(),
+            _failures(apart, parts, _OUTCOMES[subject.cause]),
             gpu_hours.ravel(),
-            _day_of_row(cohorts),
-            _cohort_of_row(cohorts),
+            _day_of_row(parts),
+            (_cohort_of_row(parts) // len(sizes)).astype(np.int32),
+            sizes[_cohort_of_row(parts) % len(sizes)].astype(np.float64),
         )
         for subject in (parameters.FAILURES, *parameters.FAILURES_BY_CAUSE)
     }

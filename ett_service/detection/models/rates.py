@@ -3,7 +3,8 @@
 Failures are counts, compared by their shares on both sides of an onset. Given their sum, the
 failures after the onset are binomial, with the share of failures expected after it (Przyborowski
 and Wilenski 1940); the middle of both one-sided p-values counts (Lancaster 1961). What is expected
-is each cohort's own rate times its GPU-hours, so another mix of jobs changes nothing. Failures come
+is the own rate of each cohort and size of attempts times its GPU-hours, so another mix of jobs
+changes nothing: twice the accelerators fail half as often an hour of each. Failures come
 in bursts: both counts are divided by the overdispersion of their days and weeks in the baseline
 (McCullagh and Nelder 1989, 6.2).
 
@@ -25,7 +26,7 @@ from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.models.levels import cells_of, cost_us_per_week, counted_rows
 from ett_service.detection.models.residuals import Residuals, share_residuals
 from ett_service.detection.models.series_model import Change, Contrast, LevelModel, interval
-from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Rates
+from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints
 from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
@@ -37,6 +38,7 @@ _LEAST_CHANCE = 1e-300
 _TINY = 1e-9
 _FACTORS = 1.05 ** np.arange(1, 80)  #: to try; the last is about 47
 
+_PRIOR_EVENTS = 4.0  #: at which the own rate of a size, in all cohorts or in one, counts half
 _PRIOR_STARTS = 4.0  #: at so many starts of a kind their own mean time counts half
 _LEAST_FACTOR = 0.05
 
@@ -172,26 +174,41 @@ class RateModel:
 def rate_model(subject: Subject, window: Window, groups: Groups, memory: Memory) -> RateModel:
     """Make the model of one subject of the window's sample."""
     counted = window.counted(subject, groups, memory)
-    events, exposure = _by_day(window.sample.rates[subject], window, counted)
-    early = np.arange(window.days) < window.baseline
-    hours = (exposure * early).sum(axis=1)
-    total = float(hours.sum())
-    usual = float((events * early).sum()) / total if total else 0.0
-    if usual:
-        rate = ((events * early).sum(axis=1) + 1) / (hours + 1 / usual)
-    else:
-        rate = np.zeros(len(events))
-    expected = exposure * rate[:, None]
+    rates = window.sample.rates[subject]
+    used = window.rows_in(rates.day)
+    cohort, day = rates.cohort[used].astype(np.intp), window.place[rates.day[used]]
+    failed, hours = rates.events[used] * counted[cohort, day], rates.exposure[used]
+    hours = hours * counted[cohort, day]
+    as_usual = _expected(failed, hours, cohort, rates.gpus[used], day < window.baseline)
+    events, exposure, expected = (
+        np.bincount(cohort * window.days + day, part, counted.size).reshape(counted.shape)
+        for part in (failed, hours, as_usual)
+    )
     dispersion = _dispersion(groups, events, expected, window.baseline)
     return RateModel(subject, groups, window, events, expected, exposure, dispersion)
 
 
-def _by_day(rates: Rates, window: Window, counted: Floats) -> tuple[Floats, Floats]:
-    used = window.rows_in(rates.day)
-    place = rates.cohort[used].astype(np.intp) * window.days + window.place[rates.day[used]]
-    events = np.bincount(place, rates.events[used], counted.size).reshape(counted.shape)
-    exposure = np.bincount(place, rates.exposure[used], counted.size).reshape(counted.shape)
-    return events * counted, exposure * counted
+def _expected(
+    events: Floats, hours: Floats, cohort: NDArray[np.intp], gpus: Floats, early: Flags
+) -> Floats:
+    """Return the events that are usual for the size, the cohort and the size in it, by row.
+
+    Each rate is that of *early* rows, shrunk to the one before it.
+    """
+    total = float(hours[early].sum())
+    expected = hours * (float(events[early].sum()) / total if total else 0.0)
+    size = np.unique(gpus, return_inverse=True)[1].astype(np.intp)
+    sizes = int(size.max(initial=0)) + 1
+    for group, prior in (
+        (size, _PRIOR_EVENTS),
+        (cohort, 1),
+        (cohort * sizes + size, _PRIOR_EVENTS),
+    ):
+        seen, usual = (np.bincount(group[early], part[early]) for part in (events, expected))
+        rate = np.ones(int(group.max(initial=0)) + 1)
+        rate[: len(seen)] = (seen + prior) / (usual + prior)
+        expected = expected * rate[group]
+    return np.asarray(expected)
 
 
 def _dispersion(groups: Groups, events: Floats, expected: Floats, baseline: int) -> Floats:

@@ -43,12 +43,13 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Events of one subject and their exposure, one row a cohort and day."""
+    """Events of one subject and their exposure, one row a cohort, day and size of attempts."""
 
     events: Ints
     exposure: Floats  #: GPU-hours
     day: SmallInts
     cohort: SmallInts
+    gpus: Floats  #: accelerators of each attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,21 +196,28 @@ class Observed:
         )
 
     def _rates(self, first_us: int, days: int) -> Iterator[tuple[Subject, Rates]]:
-        hours = self.gpu_hours(first_us, days).sum(axis=2)
-        cohort, day = np.nonzero(hours)
+        sizes, size = np.unique(self.attempts.gpus, return_inverse=True)
+        shape = (len(self.cohorts), days, len(sizes))
+        attempt, day, hours = _by_day(self.held, self.attempts.gpus, first_us, days)
+
+        def places(attempt: Ints, day: Ints | SmallInts) -> Ints:
+            return np.ravel_multi_index((self.attempts.cohort[attempt], day, size[attempt]), shape)
+
+        held = places(attempt, day)
         for subject, values in self.failures.items():
             recent = values.between(first_us, first_us + days * DAY_US)
-            counted = np.zeros(hours.shape, dtype=np.int64)
-            np.add.at(
-                counted, (self.attempts.cohort[recent.attempt], _days(recent.known_us, first_us)), 1
-            )
+            failed = places(recent.attempt, _days(recent.known_us, first_us))
+            failed = failed[np.isin(failed // len(sizes), held // len(sizes))]
+            rows, row = np.unique(np.concatenate([held, failed]), return_inverse=True)
+            cohort, on_day, of_size = np.unravel_index(rows, shape)
             yield (
                 subject,
                 Rates(
-                    events=counted[cohort, day],
-                    exposure=hours[cohort, day],
-                    day=day.astype(np.int32),
+                    events=np.bincount(row[len(held) :], minlength=len(rows)).astype(np.int64),
+                    exposure=np.bincount(row[: len(held)], hours, len(rows)),
+                    day=on_day.astype(np.int32),
                     cohort=cohort.astype(np.int32),
+                    gpus=sizes[of_size],
                 ),
             )
 

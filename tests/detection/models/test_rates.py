@@ -38,7 +38,8 @@ USUAL = 0.4
 def _sample(events: np.typing.NDArray[np.int64], hours: float | Sequence[float] = HOURS) -> Sample:
     exposure = np.broadcast_to(np.array(hours), events.shape)
     cohort, day = (part.ravel().astype(np.int32) for part in np.indices(events.shape))
-    rates = Rates(events.ravel(), exposure.ravel().astype(np.float64), day, cohort)
+    gpus = np.full(events.size, 8.0)
+    rates = Rates(events.ravel(), exposure.ravel().astype(np.float64), day, cohort, gpus)
     return Sample(AS_OF_US, DAYS, COHORTS, {}, {FAILURES: rates})
 
 
@@ -67,6 +68,22 @@ def test_more_failures_everywhere_are_those_of_the_project() -> None:
     events = _events()
     events[:, 46:] += np.random.default_rng(2).poisson(1.5 * A_DAY, (4, DAYS - 46))
     assert [finding.series.cohort for finding in _findings(_sample(events))] == [()]
+
+
+def test_larger_attempts_are_no_better_because_their_gpu_hours_fail_less() -> None:
+    """From day 46 on a cohort runs small attempts where it ran large ones, which fail as often."""
+    chances = np.random.default_rng(4)
+    shares = np.full((2, len(COHORTS), DAYS), 0.5)
+    shares[:, 2, :46], shares[:, 2, 46:] = [[0.9], [0.1]], [[0.1], [0.9]]
+    events = np.stack([chances.poisson(6 * share) for share in shares])
+    hours = shares * np.array([HOURS, HOURS / 16])[:, None, None]
+    size, cohort, day = (part.ravel().astype(np.int32) for part in np.indices(events.shape))
+    gpus = np.array([128.0, 8.0])[size]
+    rates = Rates(events.ravel(), hours.ravel(), day, cohort, gpus)
+    mixed = Sample(AS_OF_US, DAYS, COHORTS, {}, {FAILURES: rates})
+    assert _findings(mixed) == []
+    alike = replace(rates, gpus=np.full(events.size, 8.0))
+    assert _findings(replace(mixed, rates={FAILURES: alike})) != []
 
 
 def test_usual_failures_are_nothing_new() -> None:
