@@ -14,6 +14,9 @@ MINUTES ?= 30
 # Named after the requested PyTorch, so that another one sets up again.
 READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 
+# Without compiled files each process compiles what it imports, and the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup hooks demo test laws faults live postgresql lint fmt bench detectors failures openapi dashboards pictures golden migrate
 

@@ -4,7 +4,8 @@ A real server takes prepared batches of 1,000 from several connections, each of 
 and answers after the commit. Beside it, in turns, one connection writes the same rows to a table:
 SQLite by ``executemany`` with a write-ahead log and full syncs, PostgreSQL by COPY into a staging
 table and an insert from there. Then many connections send one event a request, beside what one sync
-an event would allow. Server, database and load share the machine.
+an event would allow, and beside what the same web server answers to them where its application does
+nothing: no service in Python can be faster than that. Server, database and load share the machine.
 
 For PostgreSQL it prints how much an event takes there, with its indexes, and how fast a store is
 that holds many more: ``--rows 10000000``, which takes a quarter of an hour.
@@ -17,12 +18,13 @@ import selectors
 import socket
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,6 +76,7 @@ class Round:
 
     served: float
     bare: float
+    answered: float | None = None  #: by a server that does nothing else, asked the same
 
 
 def load_of(name: str, batches: int) -> list[list[bytes]]:
@@ -199,15 +202,48 @@ def sync_rate(folder: Path) -> float:
     return _SYNCS / seconds
 
 
+async def answering(scope: Any, receive: Any, send: Any) -> None:
+    """Answer each request as if its one event had been taken: the floor of HTTP."""
+    if scope["type"] != "http":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"14")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b'{"accepted":1}'})
+
+
+@contextmanager
+def answering_server() -> Iterator[Server]:
+    """Serve :func:`answering` as the service is served, in a process of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number = str(listener.fileno())
+        command = [sys.executable, "-m", "uvicorn", "benchmarks.ingest:answering", "--fd", number]
+        options = ["--http", "httptools", "--lifespan", "off", "--no-access-log"]
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [*command, *options, "--log-level", "critical"], pass_fds=[listener.fileno()]
+        )
+        try:
+            yield Server(f"http://127.0.0.1:{listener.getsockname()[1]}", "none")
+        finally:
+            process.terminate()
+            process.wait()
+
+
 def single_rounds(url: str, rounds: int, seconds: float) -> Iterator[Round]:
-    """Let connections send one event a request, in turns with synced pages."""
+    """Let connections send one event a request, in turns with synced pages and a bare server."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
+        with (
+            serving(url, folder, ETT_EMBEDDED_WORKER="false") as server,
+            answering_server() as bare,
+        ):
             steps = count()
-            single_rate(server, steps, 0.5)  # the first requests of a process take longer
+            for each in (server, bare):
+                single_rate(each, steps, 0.5)  # the first requests of a process take longer
             for _ in range(rounds):
-                yield Round(single_rate(server, steps, seconds), sync_rate(folder))
+                rate, syncs = single_rate(server, steps, seconds), sync_rate(folder)
+                yield Round(rate, syncs, single_rate(bare, steps, seconds))
 
 
 def single_rate(server: Server, steps: Iterator[int], seconds: float) -> float:
@@ -261,11 +297,14 @@ def _require_taken(answer: bytes) -> None:
 def medians(rounds: Iterator[Round]) -> dict[str, float]:
     """Return the medians of all rounds, and of the ratio of each."""
     taken = list(rounds)
-    return {
+    row = {
         "events_per_s": statistics.median(each.served for each in taken),
         "bare_per_s": statistics.median(each.bare for each in taken),
         "ratio": statistics.median(each.served / each.bare for each in taken),
     }
+    if floors := [each.answered / each.bare for each in taken if each.answered is not None]:
+        row["most"] = statistics.median(floors)
+    return row
 
 
 def measured(url: str, arguments: argparse.Namespace) -> Results:
@@ -302,9 +341,10 @@ def shown(name: str, row: dict[str, float]) -> str:
     """Write one result in a line."""
     if "bytes" in row:
         return f"{name:30} {row['bytes']:8,.0f} (goal: under {GOAL_BYTES})"
+    most = f", {row['most']:.3f} where nothing is done" if "most" in row else ""
     return (
         f"{name:30} {row['events_per_s']:8,.0f} events/s acknowledged,"
-        f" {row['bare_per_s']:,.0f} bare ones beside them, ratio {row['ratio']:.3f}"
+        f" {row['bare_per_s']:,.0f} bare ones beside them, ratio {row['ratio']:.3f}{most}"
         f" (goal: at least {row['goal']})"
     )
 

@@ -5,11 +5,13 @@ for them. The floor is the page of definitions, which asks the database for the 
 job of 200 attempts and 5,000 checkpoints is read likewise. A page that is refused, or is not
 there to be measured, misses its goal.
 
-Playwright and chromium draw the fleet, the list of jobs, and that job, on a CPU slowed four times;
-without them the goals of drawing are missed, unless ``--no-browser`` leaves them out of the
-table. ``--mlflow PYTHON`` draws MLflow's list of runs beside ours: the program of a virtual
-environment of its own, in which ``pip install mlflow`` was done; its runs are named as our jobs.
-``--store URL`` reads the pages of a store that ``benchmarks.large_store`` filled instead.
+Playwright and chromium draw the fleet, the list of jobs, and that job, on a CPU slowed four times,
+each after one answer: the first of a process makes its statements, which takes half a second once.
+How much of a load is the server's stands beside it. Without playwright and chromium the goals of
+drawing are missed, unless ``--no-browser`` leaves them out of the table. ``--mlflow PYTHON``
+draws MLflow's list of runs beside ours: the program of a virtual environment of its own, in which
+``pip install mlflow`` was done; its runs are named as our jobs. ``--store URL`` reads the pages of
+a store that ``benchmarks.large_store`` filled instead.
 """
 
 import argparse
@@ -116,6 +118,7 @@ class Pages:
 class Load:
     """A first load in a browser, in milliseconds since it was asked for."""
 
+    answered: float  #: when the page began to come
     painted: float
     interactive: float
     loaded: float
@@ -254,6 +257,7 @@ def one_time(reader: Client, path: str) -> float:
 
 def drawn(fleet: Pages, path: str, shown: str) -> Load | None:
     """Print how long a browser takes for a page, first load, until it shows a text."""
+    fleet.reader.get(path)
     cookies = [
         {"name": each.name, "value": each.value or "", "url": fleet.url}
         for each in fleet.reader.cookies.jar
@@ -284,7 +288,8 @@ def first_load(address: str, shown: str, cookies: Sequence[dict[str, str]] = ())
         load = _load(page, shown_ms)
         browser.close()
     print(
-        f"{address}: first paint {load.painted:.0f} ms, interactive {load.interactive:.0f} ms, "
+        f"{address}: answered after {load.answered:.0f} ms, "
+        f"first paint {load.painted:.0f} ms, interactive {load.interactive:.0f} ms, "
         f"loaded {load.loaded:.0f} ms, shown {load.shown:.0f} ms, {load.sent:,} bytes"
     )
     return load
@@ -299,6 +304,7 @@ def _load(page: Any, shown_ms: float) -> Load:
         "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
     )
     return Load(
+        float(timing["responseStart"]),
         float(painted),
         float(timing["domInteractive"]),
         float(timing["loadEventEnd"]),

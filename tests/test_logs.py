@@ -52,6 +52,11 @@ def test_a_secret_is_blotted_out_and_the_rest_stays(text: str, left: str) -> Non
     assert redact(text) == left
 
 
+@pytest.mark.parametrize("text", ["API_KEY=hunter2", "apikey: hunter2", "PassWd=hunter2"])
+def test_a_secret_is_found_by_a_name_in_any_case(text: str) -> None:
+    assert "hunter2" not in redact(text)
+
+
 @pytest.mark.parametrize(
     "text",
     ["ett_phase_seconds_total", "tokens=123", "http://127.0.0.1:8080/v1/jobs", "the bearer of it"],

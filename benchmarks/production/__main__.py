@@ -70,6 +70,8 @@ def _ingested(name: str, result: Mapping[str, float]) -> Row:
         beside = "bytes with indexes, of events as trainers send them"
         return Row(name, result["bytes"], ingest.GOAL_BYTES, beside, at_most=True)
     beside = f"{result['events_per_s']:,.0f} events/s, {result['bare_per_s']:,.0f} bare beside them"
+    if "most" in result:
+        beside += f", {result['most']:.3g} where a server does nothing"
     return Row(name, result["ratio"], result["goal"], beside)
 
 

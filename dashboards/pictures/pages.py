@@ -58,6 +58,7 @@ _END = """([least, most]) => {
 
 def take(page: Page, name: str) -> None:
     """Take what a reader sees at first, down to the end of a panel."""
+    page.wait_for_selector("html.settled")  # until then what lies below the screen is blank
     width, height = _SIZE["width"], _SIZE["height"]
     end = page.evaluate(_END, [0.7 * height, 1.6 * height])
     page.screenshot(

@@ -25,14 +25,15 @@ from ett_service.storage.fleet import contributions
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
-    ClaimedJob,
     JobChanges,
+    JobToFold,
     LedgerRows,
     PreviousLedger,
     StoredLedger,
     claim,
+    claim_as_read,
     existing_rows,
-    read_whole,
+    look_at,
 )
 from ett_service.storage.jobs import batches
 from ett_service.storage.jobs.ledgers import Head
@@ -48,6 +49,10 @@ _OPEN = frozenset({JobState.RUNNING, JobState.QUEUED})
 
 class NotForward(Exception):
     """A fold cannot take in what came; all events of the job have to be folded anew."""
+
+
+class Overtaken(Exception):
+    """A job is not as it was when its ledger was prepared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,29 +152,45 @@ _LONG = 2_000  #: events; to fold more than these takes longer than others shoul
 class KeptFold:
     """A fold that can go on while the stored revision is still this one.
 
-    :func:`refresh` uses it up, and what it returns counts once its transaction is committed.
+    :func:`refresh` and :func:`prepare` use it up, and what the first or :func:`store_prepared`
+    returns counts once its transaction is committed.
     """
 
     key: JobKey
     fold: JobFold
-    born_us: int | None  #: tells the job from a deleted one of its name
-    revision: int  #: 0 where nothing is stored
-    ledger: JobLedger | None = None  #: what is stored; None where that was not read
+    born_us: int  #: tells the job from a deleted one of its name
+    revision: int
+    ledger: JobLedger  #: what is stored
     exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
-    batches: frozenset[int] = field(default_factory=frozenset)  #: marked, and already folded
     cohort_ids: CohortIds = field(default_factory=dict)  #: of what it added to the fleet
 
 
-def warm(conn: Connection, key: JobKey, limits: Limits = DEFAULT_LIMITS) -> KeptFold:
-    """Take in all events that the job has, outside of the transaction that will store them.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job as it was read, folded, and what is to be written where it still is as it was."""
 
-    What is read first may be overtaken by what is read later, never the other way round: a
-    revision that still stands vouches for every batch whose mark was gone before it. *conn* reads
-    no more.
-    """
-    job = read_whole(conn, key)
-    fold = take_in(job.record, limits)
-    return KeptFold(key, fold, job.born_us, _revision(job.head), batches=frozenset(job.batches))
+    job: JobToFold
+    folded: FoldedJob
+    head: Head
+    changes: JobChanges
+
+    def write(self, conn: Connection, now_us: int, cohort_ids: Mapping[Cohort, int]) -> KeptFold:
+        """Write what differs, sent with the commit: *conn* reads no more."""
+        key = self.folded.key
+        ids = self.changes.contributions.known(cohort_ids)
+        self.changes.contributions.learn(conn, key.project_id, ids)
+        begin_last_trip(conn)
+        oldest_us = self.job.marks.oldest_us
+        self.changes.write(conn, ids, now_us if oldest_us is None else oldest_us)
+        return KeptFold(
+            key,
+            self.folded.fold,
+            self.job.born_us,
+            self.head.revision,
+            self.folded.ledger,
+            self.folded.exclusions,
+            cohort_ids=ids,
+        )
 
 
 def refresh(
@@ -192,44 +213,84 @@ def refresh(
     transaction; for a long job ``NotForward`` is raised instead. *cohort_ids* are known ones of
     the project's cohorts. *conn* reads no more; its writes are sent with the commit.
     """
-    claimed = claim(conn, key, None if kept_fold is None else kept_fold.batches)
-    if claimed is None or not (claimed.marks.batches or is_outdated(claimed.head, now_us)):
+    job = claim(conn, key, whole=kept_fold is None)
+    if job is None or not _has_news(job, now_us):
         return None
-    previous, folded = _folded(conn, claimed, kept_fold, now_us, limits)
-    changes = JobChanges(key.project_id)
-    head = folded.head(_revision(claimed.head) + 1, now_us, open_every_us)
-    is_new = claimed.head is None  # nothing is stored of the job
+    prepared = _prepared(conn, job, kept_fold, now_us, limits, open_every_us)
+    return prepared.write(conn, now_us, cohort_ids)
+
+
+def prepare(
+    conn: Connection,
+    key: JobKey,
+    now_us: int,
+    kept_fold: KeptFold | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    open_every_us: int = OPEN_EVERY_US,
+) -> Prepared | None:
+    """Fold what came into the job as :func:`refresh` does, but lock and write nothing.
+
+    So whatever it takes, nobody waits for it: on SQLite the only writer would be held up. What
+    comes in meanwhile keeps its marks for the next time. None if there is nothing to do.
+    """
+    job = look_at(conn, key, whole=kept_fold is None)
+    if job is None or not _has_news(job, now_us):
+        return None
+    with suppress(NotForward):
+        return _prepared(conn, job, kept_fold, now_us, limits, open_every_us)
+    return prepare(conn, key, now_us, None, limits, open_every_us)
+
+
+def store_prepared(
+    conn: Connection,
+    prepared: Prepared,
+    now_us: int,
+    *,
+    cohort_ids: Mapping[Cohort, int] = NO_COHORTS,
+) -> KeptFold:
+    """Store what was prepared; *conn* reads no more, and its writes are sent with the commit.
+
+    Raises ``Overtaken`` if another worker is at the job or stored it since, or if it is gone.
+    """
+    if not claim_as_read(conn, prepared.folded.key, prepared.job):
+        raise Overtaken
+    return prepared.write(conn, now_us, cohort_ids)
+
+
+def _has_news(job: JobToFold, now_us: int) -> bool:
+    return bool(job.marks.batches) or is_outdated(job.head, now_us)
+
+
+def _prepared(
+    conn: Connection,
+    job: JobToFold,
+    kept_fold: KeptFold | None,
+    now_us: int,
+    limits: Limits,
+    open_every_us: int,
+) -> Prepared:
+    previous, folded = _folded(conn, job, kept_fold, now_us, limits)
+    key, changes = folded.key, JobChanges(folded.key.project_id)
+    head = folded.head(_revision(job.head) + 1, now_us, open_every_us)
+    is_new = job.head is None  # nothing is stored of the job
     stored = LedgerRows() if is_new else _stored(conn, folded, previous)
     changes.compare_ledger(key, folded.ledger, head, stored)
     roll_up(conn, changes, folded, previous, is_new=is_new)
-    ids = changes.contributions.known(cohort_ids)
-    changes.contributions.learn(conn, key.project_id, ids)
-    begin_last_trip(conn)
-    oldest_us = claimed.marks.oldest_us
-    changes.write(conn, ids, now_us if oldest_us is None else oldest_us)
-    return KeptFold(
-        key,
-        folded.fold,
-        claimed.born_us,
-        head.revision,
-        folded.ledger,
-        folded.exclusions,
-        cohort_ids=ids,
-    )
+    return Prepared(job, folded, head, changes)
 
 
 def _folded(
     conn: Connection,
-    claimed: ClaimedJob,
+    job: JobToFold,
     kept_fold: KeptFold | None,
     now_us: int,
     limits: Limits,
 ) -> tuple[KeptFold | None, FoldedJob]:
     """Fold a job on, or whole; return the fold that was continued, if one was."""
-    record = claimed.record
+    record = job.record
     if kept_fold is None:
         return None, fold_job(record, now_us, limits)
-    stored = (claimed.born_us, _revision(claimed.head))
+    stored = (job.born_us, _revision(job.head))
     if (kept_fold.born_us, kept_fold.revision) == stored:
         with suppress(NotForward):
             return kept_fold, fold_job(record, now_us, limits, previous=kept_fold.fold)
@@ -252,7 +313,7 @@ def roll_up(
     job *is_new*, nothing is stored, and nothing read.
     """
     since = None
-    if previous and previous.ledger and previous.exclusions == folded.exclusions:
+    if previous and previous.exclusions == folded.exclusions:
         since = first_difference(previous.ledger, folded.ledger, folded.fold.changed_from)
     cells = folded.cells(since)
     stored = {} if is_new else contributions.existing(conn, folded.key, since)
@@ -273,7 +334,7 @@ def _revision(head: Head | None) -> int:
 
 def _stored(conn: Connection, folded: FoldedJob, previous: KeptFold | None) -> StoredLedger:
     """Return what is stored of the ledger, read only where the fold before does not know it."""
-    if previous is not None and previous.ledger is not None:
+    if previous is not None:
         return PreviousLedger(previous.ledger, folded.fold.changed_from)
     batch = JobBatch(folded.key.project_id, [folded.key.job])
     return LedgerRows(existing_rows(conn, LEDGER_TABLES, batch))

@@ -182,13 +182,22 @@ class _Writing:
             return require(key_of(request, conn), *self._scopes)
 
 
-async def _sending_key(request: Request, state: State) -> Key:
+async def sending_key(request: Request, state: State) -> Key:
+    """Find the key that the request names, which may write.
+
+    Raises:
+        Problem: 401 or 403.
+        StorageUnavailable: There is no room for what is sent.
+    """
     text = _sent_key(request)
     recent: RecentKeys = request.state.recent_keys
     key = recent.get(text, state.now_us())
     if key is None:
-        key = await run_in_threadpool(_Writing("write"), request, state)
-        recent.keep(text, key)
+        async with recent.turn(text):
+            key = recent.get(text, state.now_us())
+            if key is None:
+                key = await run_in_threadpool(_Writing("write"), request, state)
+                recent.keep(text, key)
     request.state.key_prefix = key.prefix
     state.store.require_room()
     return key
@@ -196,8 +205,7 @@ async def _sending_key(request: Request, state: State) -> Key:
 
 ReadingKey = Annotated[Key, Depends(_reading_key)]
 ListingKey = Annotated[Key, Depends(_listing_key)]
-WritingKey = Annotated[Key, Depends(_sending_key)]
-"""Raises StorageUnavailable, too, where there is no room for what is sent."""
+WritingKey = Annotated[Key, Depends(sending_key)]
 AdminKey = Annotated[Key, Depends(_Writing("admin"))]
 CorrectingKey = Annotated[Key, Depends(_Writing("write", "admin"))]
 

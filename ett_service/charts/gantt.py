@@ -28,6 +28,8 @@ _WIDTH = 1240.0
 _ROW, _BAR = 26.0, 16.0
 _NARROW, _WIDE, _RIGHT = 100.0, 200.0, 1232.0  # of the names, and where rows end
 _TOP = 4.0
+_HEAD = 18.0
+_MOST_SEEN = 20  # rows, of which the axis below is seen together with the first
 _THINNEST = 0.6
 _NARROWEST = 0.4  # what is less would be drawn too wide, and there may be thousands
 _LEGEND_ROW = 20.0
@@ -70,7 +72,8 @@ def gantt(
     """
     left = _column(rows)
     across = linear((0.0, max(end_s, 1.0)), (left, _RIGHT))
-    bottom = _TOP + len(rows) * _ROW
+    top = _TOP + (_HEAD if len(rows) > _MOST_SEEN else 0.0)
+    bottom = top + len(rows) * _ROW
     spent = {stretch.category for row in rows for stretch in row.stretches}
     inside = [category for category in Category if category in spent]
     legend, depth = _legend(ident, inside, bottom + 34)
@@ -81,8 +84,8 @@ def gantt(
         " ".join(_sentence(row) for row in rows) or "There is no attempt.",
         patterns(ident, inside),
         _tail_pattern(ident),
-        _grid(clock_ticks(end_s, since_midnight_s), across, bottom, shown),
-        *(_row(ident, row, (left, _TOP + place * _ROW), across) for place, row in enumerate(rows)),
+        _grid(clock_ticks(end_s, since_midnight_s), across, (top, bottom), shown),
+        *(_row(ident, row, (left, top + place * _ROW), across) for place, row in enumerate(rows)),
         legend,
     )
 
@@ -94,16 +97,22 @@ def _column(rows: Sequence[Row]) -> float:
 
 
 def _grid(
-    marks: Sequence[float], across: Scale, bottom: float, shown: Callable[[float], str]
+    marks: Sequence[float],
+    across: Scale,
+    ends: tuple[float, float],
+    shown: Callable[[float], str],
 ) -> Markup:
+    """Draw the marks, named below the rows, and above them, too, where the rows fill a screen."""
+    top, bottom = ends
     drawn = []
     free_from = 0.0
     for mark in marks:
         x = across(mark)
-        drawn.append(line((x, _TOP), (x, bottom + 4), stroke_opacity=FAINT))
+        drawn.append(line((x, top), (x, bottom + 4), stroke_opacity=FAINT))
         text = shown(mark)
         if free_from <= x - width_of(text) / 2 and x + width_of(text) / 2 <= _WIDTH:
-            drawn.append(label(x, bottom + 18, text, text_anchor="middle"))
+            places = [bottom + 18] if top == _TOP else [top - 6, bottom + 18]
+            drawn += [label(x, place, text, text_anchor="middle") for place in places]
             free_from = x + width_of(text) / 2 + 8
     return element("g", *drawn)
 

@@ -240,14 +240,15 @@ def _begin(
     recorder.cost.end(begun)
 
 
+_read_clock = time.clock_gettime_ns
+
+
 def step(
     n: int | None = None,
     *rest: Never,
     samples: int | None = None,
     tokens: int | None = None,
     flops: float | None = None,
-    _read: Callable[[int], int] = time.clock_gettime_ns,
-    _clock: int = CLOCK_ID,
     **unknown: Never,
 ) -> None:
     """Report that step *n* of the job is done; the others are running totals of the job.
@@ -256,7 +257,7 @@ def step(
     first of a loop.
     """
     steps = current.steps
-    now = _read(_clock)
+    now = _read_clock(CLOCK_ID)
     steps.last = (now, n, samples, tokens, flops)
     if now >= steps.due_ns:
         step_due()

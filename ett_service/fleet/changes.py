@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
 """Kinds of markers that are meant to make a lasting difference."""
 
 _OF_THE_NEW = "code_version"
+
+_AT_ONCE = 4_096  #: rows that are taken apart together
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +165,19 @@ def _what(change: KeptMarker) -> tuple[object, ...]:
 class _Timeline:
     """What began when, by job: an instant and one value or several a row."""
 
-    def __init__(self, rows: Iterable[tuple[Any, ...]], columns: int) -> None:
-        jobs, read = [], array("q")
-        for project_id, job, *numbers in rows:
-            jobs.append((project_id, job))
-            read.extend(numbers)
-        table = np.frombuffer(read, np.int64).reshape(-1, 1 + columns)
+    def __init__(self, rows: Iterator[tuple[Any, ...]], columns: int) -> None:
+        jobs: list[tuple[int, str]] = []
+        read = [array("q") for _ in range(1 + columns)]
+        # By column: a loop over rows took a fifth of the question's time.
+        while batch := list(islice(rows, _AT_ONCE)):
+            project_ids, names, *numbers = zip(*batch, strict=True)
+            jobs += zip(project_ids, names, strict=True)
+            for column, values in zip(read, numbers, strict=True):
+                column.extend(values)
         place_of = {job: place for place, job in enumerate(sorted(set(jobs)))}
         self._jobs = np.fromiter(map(place_of.__getitem__, jobs), np.int64, len(jobs))
-        self._at, self._values = table[:, 0], table[:, 1:]
+        at, *values = (np.frombuffer(column, np.int64) for column in read)
+        self._at, self._values = at, np.stack(values, axis=1)
 
     def within(self, window: tuple[int, int]) -> tuple[Integers, Integers]:
         """Return the values of a window, and of each its job, numbered from 0 in their order."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 from ipaddress import ip_address
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -218,6 +219,12 @@ class Sending:
     allowed: Allowed = NONE_ALLOWED  #: to receivers made by API, beside what is public
 
 
+@cache
+def _default_trust() -> ssl.SSLContext:
+    """Return the certificates of the public authorities: read once, since it takes 30 ms."""
+    return httpcore2.default_ssl_context()
+
+
 class Sender:
     """Sends deliveries, from any number of threads.
 
@@ -233,7 +240,7 @@ class Sender:
         resolve: Resolve = resolve,
     ) -> None:
         self._sending = sending or Sending()
-        self._trust = trust or httpcore2.default_ssl_context()
+        self._trust = trust or _default_trust()
         self._resolve = resolve
 
     @property

@@ -9,12 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import unquote, urlencode
+from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import Request
 from starlette.types import Message
 
+from ett_service.pages.links import encoded
 from ett_service.storage.record.keys import Key
 
 Answer = Mapping[str, Any]
@@ -44,13 +45,13 @@ class Question:
     @property
     def query_text(self) -> str:
         """The query, encoded."""
-        given = {name: value for name, value in self.query.items() if value not in (None, "", ())}
-        return urlencode(given, doseq=True)
+        return encoded(self.query)
 
     @property
     def address(self) -> str:
         """The path and the query."""
-        return f"{self.path}?{self.query_text}" if self.query_text else self.path
+        text = self.query_text
+        return f"{self.path}?{text}" if text else self.path
 
     @property
     def file(self) -> str:

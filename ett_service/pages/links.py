@@ -1,9 +1,29 @@
 """Where things are shown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import quote, urlencode
 
+_KEPT = 4_096  #: addresses, of which a page has hundreds, many of them as the page before
 
+
+def encoded(members: Mapping[str, object]) -> str:
+    """Write members as a query; None and empty ones are left out, sequences are repeated."""
+    return _encoded(
+        tuple(
+            (name, tuple(map(str, value)) if isinstance(value, (tuple, list)) else str(value))
+            for name, value in members.items()
+            if value not in (None, "", (), [])
+        )
+    )
+
+
+@lru_cache(_KEPT)
+def _encoded(members: tuple[tuple[str, str | tuple[str, ...]], ...]) -> str:
+    return urlencode(members, doseq=True)
+
+
+@lru_cache(_KEPT)
 def quoted(name: str) -> str:
     """Write a name as one part of a path."""
     # A dot alone would be taken for the folder itself.
@@ -42,10 +62,9 @@ def losing_jobs(
     """
     begin, end = span
     window = {"from": begin, "to": end} if begin else {"window": "90d"}
-    members = {**window, "where": list(where), "project": project, "category": category}
-    given = {name: value for name, value in members.items() if value}
-    return f"/?{urlencode(given, doseq=True)}#jobs"
+    members = {**window, "where": (*where,), "project": project, "category": category}
+    return f"/?{encoded(members)}#jobs"
 
 
 def _scoped(path: str, project: str | None) -> str:
-    return f"{path}?{urlencode({'project': project})}" if project else path
+    return f"{path}?{encoded({'project': project})}" if project else path

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 
@@ -13,6 +12,7 @@ from ett_service.core.words import Category
 from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.refusals import Fault
 from ett_service.ingest.text import parse_instant
+from ett_service.pages.links import encoded
 
 WINDOWS: Mapping[str, int] = {
     "1d": DAY_US,
@@ -92,8 +92,7 @@ class View:
             "category": self.category,
         }
         members |= {name.rstrip("_"): value for name, value in changes.items()}
-        given = {name: value for name, value in members.items() if value not in (None, "", ())}
-        query = urlencode(given, doseq=True)
+        query = encoded(members)
         return (path or self.path) + (f"?{query}" if query else "")
 
     def without(self, condition: str) -> str:

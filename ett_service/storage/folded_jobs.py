@@ -7,19 +7,17 @@ differences of one job, or of many of a project, are written in a few statements
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from sqlalchemy import (
-    BigInteger,
     Connection,
     Select,
     Table,
     Text,
-    all_,
     and_,
     any_,
     bindparam,
@@ -39,9 +37,10 @@ from ett_service.storage.metrics import counters
 from ett_service.storage.metrics.counters import CounterSample
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import (
-    BATCHES,
-    BORN,
     CLAIM,
+    CLAIM_THESE,
+    MARKS,
+    UNPRUNED,
     JobBatch,
     JobKey,
     Marks,
@@ -63,7 +62,7 @@ from ett_service.storage.schema import dirty, event, job_ledger, metadata
 
 _Rows = Sequence[tuple[Any, ...]]
 
-#: By batch, those that marks name and a fold does not know; a batch without events of the job, too.
+#: By batch, those that marks name; a batch without events of the job, too.
 _MARKED_EVENTS = (
     select(dirty.c.batch, event.c.type, event.c.id, event.c.at_us, event.c.body)
     .outerjoin_from(
@@ -75,11 +74,7 @@ _MARKED_EVENTS = (
             event.c.batch == dirty.c.batch,
         ),
     )
-    .where(
-        dirty.c.project_id == bindparam("project_id"),
-        dirty.c.job == bindparam("job"),
-        dirty.c.batch != all_(bindparam("folded", type_=ARRAY(BigInteger))),
-    )
+    .where(dirty.c.project_id == bindparam("project_id"), dirty.c.job == bindparam("job"))
 )
 
 T = TypeVar("T")
@@ -95,76 +90,85 @@ RowsOf: TypeAlias = Mapping[tuple[str, str], Sequence[Values]]
 """By the name of the table and the job."""
 
 
-class WholeJob(NamedTuple):
-    """A job and all of its events; what comes later in this list may know more."""
+class JobToFold(NamedTuple):
+    """A job as it was read to be folded; what comes later in this list may know more."""
 
-    born_us: int | None  #: when its first event came; None if there is no such job
+    born_us: int  #: when its first event came; tells it from a deleted one of its name
     head: Head | None  #: of the ledger that is stored
-    batches: Sequence[int]  #: that the marks name
-    record: JobRecord
-
-
-class ClaimedJob(NamedTuple):
-    """A job that is locked until the transaction ends, and whose marks are deleted."""
-
-    born_us: int
     marks: Marks
-    head: Head | None
-    record: JobRecord  #: with the events that are new to the fold
+    record: JobRecord  #: with all events, or with those that the marks stand for
 
 
-def read_whole(conn: Connection, key: JobKey) -> WholeJob:
-    """Read a job, and lock nothing; *conn* reads no more."""
-    born, head, batches, all_events, clocks, corrections = read_and_end(
+def look_at(conn: Connection, key: JobKey, *, whole: bool) -> JobToFold | None:
+    """Read a job, *whole* or what its marks stand for, and lock nothing.
+
+    None if it was deleted or pruned. What a mark stands for was there before it, so a mark that
+    is read before the events vouches for them.
+    """
+    of_events = EVENTS if whole else _MARKED_EVENTS
+    born, head, marks, found, clocks, corrections = read_and_end(
         conn,
         [
             (statement, _parameters(key))
-            for statement in (BORN, HEAD, BATCHES, EVENTS, CLOCKS, STANDING_CORRECTIONS)
+            for statement in (UNPRUNED, HEAD, MARKS, of_events, CLOCKS, STANDING_CORRECTIONS)
         ],
     )
-    return WholeJob(
-        born[0][0] if born else None,
-        _read_head(head),
-        [batch for (batch,) in batches],
-        _record(key, all_events, clocks, corrections),
-    )
+    if not born:
+        return None
+    record = _record(key, found if whole else _of_marks(found), clocks, corrections)
+    return JobToFold(born[0][0], _read_head(head), marks_from(marks), record)
 
 
-def claim(conn: Connection, key: JobKey, folded: Collection[int] | None) -> ClaimedJob | None:
-    """Lock a job, delete its marks, and read what they stand for.
+def claim(conn: Connection, key: JobKey, *, whole: bool) -> JobToFold | None:
+    """Lock a job until the transaction ends, delete its marks, and read as :func:`look_at` does.
 
     None, and nothing has changed, if another worker holds it, or if it was deleted or pruned.
-    The record leaves out the batches that were *folded*; it has all events where that is None.
     """
-    if conn.dialect.name == "sqlite" or folded is None:
-        return _claim(conn, key, folded)
-    parameters = _parameters(key)
+    if conn.dialect.name == "sqlite" or whole:
+        return _claim(conn, key, whole=whole)
+    statements = (_MARKED_EVENTS, CLAIM, HEAD, CLOCKS, STANDING_CORRECTIONS)
     marked, claimed, head, clocks, corrections = begin_and_read(
-        conn,
-        [
-            (_MARKED_EVENTS, {**parameters, "folded": list(folded)}),
-            *[(each, parameters) for each in (CLAIM, HEAD, CLOCKS, STANDING_CORRECTIONS)],
-        ],
+        conn, [(each, _parameters(key)) for each in statements]
     )
     if not claimed:
         return None
     marks = marks_from((batch, us) for _, batch, us in claimed if batch is not None)
-    stored = (row for _, *row in marked if row[0] is not None)
-    record = _record(key, stored, clocks, corrections)
+    record = _record(key, _of_marks(marked), clocks, corrections)
     # What was marked between the two statements.
-    if later := set(marks.batches) - {batch for batch, *_ in marked} - set(folded):
+    if later := set(marks.batches) - {batch for batch, *_ in marked}:
         record = record._replace(events=[*record.events, *events(conn, *key, later)])
-    return ClaimedJob(claimed[0][0], marks, _read_head(head), record)
+    return JobToFold(claimed[0][0], _read_head(head), marks, record)
 
 
-def _claim(conn: Connection, key: JobKey, folded: Collection[int] | None) -> ClaimedJob | None:
+def _claim(conn: Connection, key: JobKey, *, whole: bool) -> JobToFold | None:
     born_us = dirty_marks.lock(conn, key)
     if born_us is None:
         return None
     marks = dirty_marks.take(conn, key)
     head = ledgers.head(conn, key)
-    unread = None if folded is None else [each for each in marks.batches if each not in folded]
-    return ClaimedJob(born_us, marks, head, job_record(conn, key, unread))
+    record = job_record(conn, key, None if whole else marks.batches)
+    return JobToFold(born_us, head, marks, record)
+
+
+def claim_as_read(conn: Connection, key: JobKey, job: JobToFold) -> bool:
+    """Lock a job until the transaction ends, and delete those of its marks that were read.
+
+    False if another worker holds it, or if it is not as it was read: then the caller must not
+    commit.
+    """
+    batches = list(job.marks.batches)
+    if conn.dialect.name == "sqlite":
+        born_us, stored = dirty_marks.lock(conn, key), ledgers.head(conn, key)
+        dirty_marks.take_these(conn, key, batches)
+    else:
+        of_job = {**_parameters(key), "batches": batches}
+        claimed, head = begin_and_read(conn, [(CLAIM_THESE, of_job), (HEAD, of_job)])
+        born_us, stored = claimed[0][0] if claimed else None, _read_head(head)
+    return (born_us, stored) == (job.born_us, job.head)
+
+
+def _of_marks(rows: _Rows) -> Iterator[Sequence[Any]]:
+    return (row for _, *row in rows if row[0] is not None)
 
 
 def _parameters(key: JobKey) -> dict[str, object]:

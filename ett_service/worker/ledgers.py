@@ -6,11 +6,12 @@ Many jobs are folded at a time, none of which waits for the others, and merged o
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 from typing_extensions import override
@@ -20,10 +21,12 @@ from ett_service.aggregation.fold_job import (
     Folds,
     KeptFold,
     NotForward,
+    Overtaken,
+    Prepared,
+    prepare,
     refresh,
-    warm,
+    store_prepared,
 )
-from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.storage.engine.errors import StorageUnavailable
@@ -34,17 +37,16 @@ from ett_service.storage.fleet.cohort_cap import COHORTS_A_DAY, CohortCapping
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey, Slots
+from ett_service.worker.job_queue import JobQueue, Took
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from ett_service.worker.slots import LEASE_SECONDS, SlotsThread
 from ett_service.worker.thread import PeriodicThread
 
 log = logging.getLogger(__name__)
 
-_FIRST_RETRY_US = SECOND_US
-_LONGEST_RETRY_US = 300 * SECOND_US
-
-#: SQLite has one writer, and what waits for a processor only is read no faster by several.
-_THREADS = {"postgresql": 8, "sqlite": 1}
+#: SQLite is read no faster by several, as they wait for a processor only. The second is there so
+#: that a job which is slow to fold keeps no other waiting: such jobs have half of the threads.
+_THREADS = {"postgresql": 8, "sqlite": 2}
 _COLD = 64  #: read whole at a time; the others' turn comes when the next jobs are picked
 _PICKING_SHARE = 10  #: jobs are picked again after so many times what picking took
 
@@ -52,48 +54,6 @@ _Settling: TypeAlias = Callable[[], bool]
 """What is to be done about a future that is done; whether a job was folded."""
 
 _EVERY_JOB = 1_000_000  #: more than are picked at once
-
-
-class Turn(NamedTuple):
-    """What is to be done next."""
-
-    keys: list[JobKey]  #: of the jobs to be folded
-    unmerged: bool  #: whether a fold waits to be merged
-
-
-class JobQueue:
-    """Jobs in the order of their need. A job that failed comes later, then later still."""
-
-    def __init__(self, most: int = 200) -> None:
-        self._most = most
-        self._failures: dict[JobKey, int] = {}
-        self._not_before: dict[JobKey, int] = {}
-
-    def next(
-        self, conn: Connection, now_us: int, slots: Slots = None, without: Collection[JobKey] = ()
-    ) -> Turn:
-        """Return up to ``most`` jobs: the longest marked first, then the longest overdue."""
-        most = self._most + len(self._not_before) + len(without)
-        waiting = dirty_marks.waiting(conn, now_us, most, slots)
-        ready = [
-            key
-            for key in dict.fromkeys([*waiting.marked, *waiting.due])
-            if self._not_before.get(key, 0) <= now_us and key not in without
-        ]
-        return Turn(ready[: self._most], waiting.unmerged)
-
-    def failed(self, key: JobKey, now_us: int) -> float:
-        """Put the job off, and return for how many seconds."""
-        failures = self._failures.get(key, 0)
-        pause_us = min(_FIRST_RETRY_US << min(failures, 10), _LONGEST_RETRY_US)
-        self._failures[key] = failures + 1
-        self._not_before[key] = now_us + pause_us
-        return pause_us / SECOND_US
-
-    def done(self, key: JobKey) -> None:
-        """Forget the failures of the job."""
-        self._failures.pop(key, None)
-        self._not_before.pop(key, None)
 
 
 class Folding:
@@ -111,17 +71,18 @@ class Folding:
         self._limits = limits
         self._open_every_us = open_every_us
         self._most_threads = _THREADS[store.dialect]
+        self._most_slow = self._most_threads // 2
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
         self._folds = Folds()
         self._cohort_ids: defaultdict[int, CohortIds] = defaultdict(dict)  #: by project
         self._queue = JobQueue()
         self._done: SimpleQueue[_Settling] = SimpleQueue()
         self._reading: set[JobKey] = set()
+        self._slow: set[JobKey] = set()  #: of those that are read or written
         self._writing: set[JobKey] = set()
         self._merges = 0  #: under way, at most one
         self._unmerged = False
-        #: Jobs to be folded whole under the lock: facts overtook what was read outside of it.
-        self._stubborn: set[JobKey] = set()
+        self._took: dict[JobKey, Took] = {}  #: so far, by those that are at work
         self._pick_after = 0.0
 
     @property
@@ -132,8 +93,8 @@ class Folding:
     def pick(self, slots: Slots = None, most_cold: int = _COLD) -> None:
         """Begin with the jobs whose turn it is.
 
-        Those that are folded forward need not wait for whole reads, of which there are up to
-        *most_cold* at a time.
+        Those that are folded forward need not wait for what is prepared before it is written:
+        whole reads, of which there are up to *most_cold* at a time, and slow jobs.
         """
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
@@ -141,11 +102,17 @@ class Folding:
             turn = self._queue.next(conn, now_us, slots, under_way)
         self._unmerged |= turn.unmerged
         for key in turn.keys:
+            is_slow = self._queue.is_slow(key)
+            if is_slow and len(self._slow) >= self._most_slow:
+                continue
             fold = self._folds.take(key)
-            if fold or key in self._stubborn:
-                self._write(key, fold)
+            if is_slow:
+                self._slow.add(key)
+                self._prepare(key, fold)
+            elif fold:
+                self._refresh(key, fold)
             elif len(self._reading) < most_cold:
-                self._read(key)
+                self._prepare(key, None)
         ended = time.monotonic()
         self._pick_after = ended + _PICKING_SHARE * (ended - began)
 
@@ -210,37 +177,65 @@ class Folding:
     def _follow(self, future: Future[Any], settle: Callable[[Future[Any]], bool]) -> None:
         future.add_done_callback(lambda done: self._done.put(partial(settle, done)))
 
-    def _read(self, key: JobKey) -> None:
+    def _prepare(self, key: JobKey, fold: KeptFold | None) -> None:
         self._reading.add(key)
-        self._follow(self._readers.submit(self._warm, key), partial(self._was_read, key))
+        future = self._readers.submit(self._prepared, key, fold)
+        self._follow(future, partial(self._was_prepared, key))
 
-    def _warm(self, key: JobKey) -> KeptFold:
-        with self._store.reading() as conn:
-            return warm(conn, key, self._limits)
+    def _prepared(self, key: JobKey, fold: KeptFold | None) -> Prepared | None:
+        with self._timed(key), self._store.reading() as conn:
+            now_us = self._now_us()
+            return prepare(conn, key, now_us, fold, self._limits, self._open_every_us)
 
-    def _was_read(self, key: JobKey, future: Future[KeptFold]) -> bool:
+    def _was_prepared(self, key: JobKey, future: Future[Prepared | None]) -> bool:
         self._reading.remove(key)
         try:
-            self._write(key, future.result())
+            prepared = future.result()
         except CancelledError:
-            pass
+            self._ended_with(key)
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, error)
+        else:
+            if prepared:
+                self._write(key, None, partial(store_prepared, prepared=prepared))
+            else:
+                self._ended_with(key)
         return False
 
-    def _write(self, key: JobKey, fold: KeptFold | None) -> None:
+    def _refresh(self, key: JobKey, fold: KeptFold) -> None:
         work = partial(
             refresh,
             key=key,
-            now_us=self._now_us(),
             kept_fold=fold,
             limits=self._limits,
             open_every_us=self._open_every_us,
-            cohort_ids=self._cohort_ids[key.project_id],
         )
-        future = self._store.submit(work)
+        self._write(key, fold, work)
+
+    def _write(
+        self, key: JobKey, before: KeptFold | None, work: Callable[..., KeptFold | None]
+    ) -> None:
+        """Have *work* write a job; the fold *before* can go on if it changes nothing."""
+        now_us, cohort_ids = self._now_us(), self._cohort_ids[key.project_id]
+
+        def timed(conn: Connection) -> KeptFold | None:
+            with self._timed(key):
+                return work(conn, now_us=now_us, cohort_ids=cohort_ids)
+
         self._writing.add(key)
-        self._follow(future, partial(self._was_written, key, fold))
+        self._follow(self._store.submit(timed), partial(self._was_written, key, before))
+
+    @contextmanager
+    def _timed(self, key: JobKey) -> Iterator[None]:
+        began_ns, busy_ns = time.monotonic_ns(), time.thread_time_ns()
+        try:
+            yield
+        finally:
+            before = self._took.get(key, Took(0, 0))
+            self._took[key] = Took(
+                before.wall_us + (time.monotonic_ns() - began_ns) // 1000,
+                before.processor_us + (time.thread_time_ns() - busy_ns) // 1000,
+            )
 
     def _was_written(
         self, key: JobKey, before: KeptFold | None, future: Future[KeptFold | None]
@@ -250,12 +245,15 @@ class Folding:
         try:
             fold = future.result()
         except StorageUnavailable:
+            self._ended_with(key)
             self._cohort_ids.clear()  # a standby that was promoted may lack the newest
             raise
         except NotForward:
-            if before and before.ledger is None:
-                self._stubborn.add(key)
+            self._slow.discard(key)
             return True
+        except Overtaken:
+            self._ended_with(key)
+            return False
         except Exception as error:  # noqa: BLE001 - it must not stop the other jobs
             self._put_off(key, error)
             return False
@@ -263,10 +261,14 @@ class Folding:
             self._cohort_ids[key.project_id] |= fold.cohort_ids
         if usable := fold or before:
             self._folds.keep(usable)
-        self._stubborn.discard(key)
-        self._queue.done(key)
+        self._queue.done(key, self._now_us(), self._ended_with(key))
         self._unmerged |= fold is not None
         return fold is not None
+
+    def _ended_with(self, key: JobKey) -> Took:
+        """Forget that the job is at work, and return what it took."""
+        self._slow.discard(key)
+        return self._took.pop(key, Took(0, 0))
 
     def _merged(self, future: Future[int]) -> bool:
         self._merges = 0
@@ -278,6 +280,7 @@ class Folding:
         return False
 
     def _put_off(self, key: JobKey, error: Exception) -> None:
+        self._ended_with(key)
         seconds = self._queue.failed(key, self._now_us())
         log.error(
             "A job could not be folded; it will be retried in %.0f s.",

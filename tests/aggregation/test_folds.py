@@ -3,13 +3,14 @@
 from ett_service.aggregation.fold_job import Folds, KeptFold
 from ett_service.core.ledger.fold import JobFold
 from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.clock import NOON
 from tests.builders.record import progress
 
 
 def folded(job: str, events: int) -> KeptFold:
     fold = JobFold()
     fold.add([progress(step) for step in range(events)], {})
-    return KeptFold(JobKey(1, job), fold, born_us=0, revision=1)
+    return KeptFold(JobKey(1, job), fold, born_us=0, revision=1, ledger=fold.ledger(NOON))
 
 
 def test_a_fold_is_taken_once() -> None:

@@ -9,7 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from ett_service.aggregation.fold_job import KeptFold, NotForward, warm
+from ett_service.aggregation.fold_job import (
+    KeptFold,
+    NotForward,
+    Overtaken,
+    Prepared,
+    prepare,
+    store_prepared,
+)
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted, SpanOver
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import FORMULA_VERSION
@@ -142,20 +149,59 @@ def test_a_fold_that_another_worker_has_overtaken_is_not_gone_on_from(
     assert stored(store, key) == recomputed(store, key, LATE_IN_IT + SECOND)
 
 
-def test_a_warmed_fold_knows_what_came_between_reading_and_storing(
+def prepared_of(store: Store, key: JobKey, kept_fold: KeptFold | None = None) -> Prepared:
+    with store.reading() as conn:
+        prepared = prepare(conn, key, LATE_IN_IT, kept_fold)
+    assert prepared is not None
+    return prepared
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_what_comes_between_reading_and_storing_keeps_its_mark(
+    store: Store, key: JobKey, *, forward: bool
+) -> None:
+    deliver(store, key, running_job())
+    kept_fold = refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(60, LATE_IN_IT)])
+    prepared = prepared_of(store, key, kept_fold if forward else None)
+    before = recomputed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(61, LATE_IN_IT + SECOND)])
+
+    after = store.write(lambda conn: store_prepared(conn, prepared, LATE_IN_IT))
+
+    assert stored(store, key) == before
+    assert marked(store) == [key]
+    refreshed(store, key, LATE_IN_IT + SECOND, after)
+    assert stored(store, key) == recomputed(store, key, LATE_IN_IT + SECOND)
+    assert marked(store) == []
+
+
+def test_what_was_prepared_is_not_stored_over_what_another_worker_stored_since(
     store: Store, key: JobKey
 ) -> None:
     deliver(store, key, running_job())
-    with store.reading() as conn:
-        warmed = warm(conn, key)
+    overtaken = prepared_of(store, key)
     deliver(store, key, [progress(60, LATE_IN_IT)])
+    refreshed(store, key, LATE_IN_IT)
+    deliver(store, key, [progress(61, LATE_IN_IT)])
 
-    after = refreshed(store, key, LATE_IN_IT, warmed)
+    with pytest.raises(Overtaken):
+        store.write(lambda conn: store_prepared(conn, overtaken, LATE_IN_IT))
 
-    assert after is not None
-    assert after.fold is warmed.fold
-    assert after.fold.event_count == 63
+    assert marked(store) == [key]
+    assert refreshed(store, key, LATE_IN_IT) is not None
     assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
+
+
+def test_there_is_nothing_to_prepare_of_a_job_that_is_as_it_was_or_gone(
+    store: Store, key: JobKey
+) -> None:
+    deliver(store, key, running_job())
+    refreshed(store, key, LATE_IN_IT)
+    with store.reading() as conn:
+        assert prepare(conn, key, LATE_IN_IT) is None
+    with store.reading() as conn:
+        assert prepare(conn, key._replace(job="gone"), LATE_IN_IT) is None
 
 
 def test_a_long_job_is_not_folded_anew_while_others_wait_for_the_lock(
@@ -171,8 +217,9 @@ def test_a_long_job_is_not_folded_anew_while_others_wait_for_the_lock(
 
     assert marked(store) == [key]
     with store.reading() as conn:
-        warmed = warm(conn, key)
-    refreshed(store, key, NOON + 60 * MINUTE, warmed)
+        prepared = prepare(conn, key, NOON + 60 * MINUTE)
+    assert prepared is not None
+    store.write(lambda conn: store_prepared(conn, prepared, NOON + 60 * MINUTE))
     assert stored(store, key) == recomputed(store, key, NOON + 60 * MINUTE)
     assert marked(store) == []
 

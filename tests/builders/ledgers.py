@@ -15,6 +15,7 @@ from ett_service.core.words import Phase
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
+from ett_service.storage.folded_jobs import look_at
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record import events as stored_events
@@ -122,6 +123,13 @@ def recomputed(
             stored_events.events(conn, *key), stored_events.offsets(conn, *key), now_us, limits
         )
     return replace(whole, waits=(), owned_waits=(), work=())
+
+
+def marks(store: Store, key: JobKey) -> Sequence[int]:
+    """Return the batches that the job's marks name."""
+    with store.reading() as conn:
+        job = look_at(conn, key, whole=False)
+    return () if job is None else job.marks.batches
 
 
 def marked(store: Store) -> list[JobKey]:

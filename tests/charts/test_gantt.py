@@ -66,6 +66,18 @@ def test_ticks_stand_at_round_times_of_day() -> None:
     assert all(minute % 10 == 0 for minute in minutes)
 
 
+def test_the_axis_of_more_rows_than_a_screen_has_is_named_above_them_too() -> None:
+    for rows, named in ((20, 1), (21, 2)):
+        places = [
+            float(text.attrib["y"])
+            for text in read(drawn(*[FAILED] * rows)).iter(f"{SVG}text")
+            if text.text == "1.0 h"
+        ]
+        assert len(places) == named
+    first = min(float(rect["y"]) for rect in rects(drawn(*[FAILED] * 21)))
+    assert min(places) < first < max(places)
+
+
 def test_names_lead_to_their_attempt() -> None:
     root = read(drawn(FAILED, GOING_ON))
     assert [link.attrib["href"] for link in root.iter(f"{SVG}a")] == ["#attempt-0"]

@@ -63,9 +63,16 @@ def valid_data_is_refused_for_a_reason(
 def has_reason(fault: dict[str, Any], body: Any) -> bool:
     """Return whether no schema could have said so."""
     if fault["code"] == "wrong_type":  # 1.0 is an integer to a schema, and none as it is written
-        value = standing_at(fault["pointer"], body)
-        return isinstance(value, float) and value.is_integer()
+        return holds_whole_float(standing_at(fault["pointer"], body))
     return fault["code"] in REASONS
+
+
+def holds_whole_float(value: Any) -> bool:
+    """Return whether 1.0 or its like stands in *value*."""
+    if isinstance(value, float):
+        return value.is_integer()
+    members = value.values() if isinstance(value, dict) else value
+    return isinstance(value, dict | list) and any(map(holds_whole_float, members))
 
 
 def standing_at(pointer: str, body: Any) -> Any:

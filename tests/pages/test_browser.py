@@ -153,6 +153,16 @@ def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
         assert soft == "rgb(87, 96, 106)", path
 
 
+def test_what_lies_below_the_first_screen_is_laid_out_once_the_page_is_loaded(visit: Visit) -> None:
+    visit.page.goto("/")
+    visit.page.wait_for_selector("html.settled")
+    hidden = visit.page.evaluate(
+        """() => [...document.querySelectorAll(".panel h2")].filter(
+          (head) => !head.checkVisibility({ contentVisibilityAuto: true })).length"""
+    )
+    assert hidden == 0, "a picture of the whole page would have blanks"
+
+
 def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, java_script_enabled=False)
     window.sign_in()

@@ -15,14 +15,15 @@ from ett_service.storage.engine.insertion import Values
 from ett_service.storage.engine.store import Store
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,
-    ClaimedJob,
     JobChanges,
+    JobToFold,
     LedgerRows,
     PreviousLedger,
     StoredLedger,
     claim,
+    claim_as_read,
     existing_rows,
-    read_whole,
+    look_at,
 )
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.ledgers import Head
@@ -31,7 +32,7 @@ from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.events import JobRecord, job_record
 from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
 from tests.builders.drawn.timelines import Timeline, timelines
-from tests.builders.ledgers import deliver, refreshed, running_job, stored
+from tests.builders.ledgers import deliver, marks, refreshed, running_job, stored
 from tests.builders.record import event, progress
 
 _names = (f"job-{number}" for number in itertools.count())
@@ -144,10 +145,11 @@ def test_a_job_is_read_as_it_is_piece_by_piece(store: Store, project_id: int) ->
     deliver(store, key, [progress(60, NOON + HOUR)])
 
     with store.reading() as conn:
-        whole = read_whole(conn, key)
+        whole = look_at(conn, key, whole=True)
+    assert whole is not None
     with store.reading() as conn:
         assert in_order(whole.record) == in_order(job_record(conn, key))
-        assert whole.batches == dirty_marks.batches(conn, key)
+    assert len(whole.marks.batches) == 1
     assert whole.born_us == RECEIVED_AT
     assert whole.head is not None
     assert whole.head.revision == 1
@@ -156,19 +158,38 @@ def test_a_job_is_read_as_it_is_piece_by_piece(store: Store, project_id: int) ->
 def test_a_claim_has_what_the_fold_does_not_know(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "llm-70b")
     deliver(store, key, running_job(), {"ahead": AHEAD})
-    with store.reading() as conn:
-        folded = read_whole(conn, key).batches
+    store.write(lambda conn: dirty_marks.take(conn, key))
     deliver(store, key, [progress(60, NOON + HOUR)])
     store.write(lambda conn: dirty_marks.mark(conn, key, NOON))
+    with store.reading() as conn:
+        seen = look_at(conn, key, whole=False)
 
-    claimed = store.write(lambda conn: claim(conn, key, folded))
+    claimed = store.write(lambda conn: claim(conn, key, whole=False))
 
     assert claimed is not None
+    assert claimed == seen
     assert [event.at for event in claimed.record.events] == [NOON + HOUR]
     assert claimed.record.clock_offsets == {"ahead": AHEAD}
-    assert (claimed.born_us, claimed.head, len(claimed.marks.batches)) == (RECEIVED_AT, None, 3)
+    assert (claimed.born_us, claimed.head, len(claimed.marks.batches)) == (RECEIVED_AT, None, 2)
+    assert marks(store, key) == []
+
+
+def test_a_claim_of_a_job_as_it_was_read_takes_the_marks_that_were_read(
+    store: Store, project_id: int
+) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(store, key, running_job())
     with store.reading() as conn:
-        assert dirty_marks.batches(conn, key) == []
+        job = look_at(conn, key, whole=True)
+    assert job is not None
+    store.write(lambda conn: dirty_marks.mark(conn, key, NOON))
+    later = set(marks(store, key)) - set(job.marks.batches)
+
+    assert store.write(lambda conn: claim_as_read(conn, key, job))
+
+    assert set(marks(store, key)) == later
+    refreshed(store, key, NOON + HOUR)
+    assert not store.write(lambda conn: claim_as_read(conn, key, job))
 
 
 def test_a_claim_without_a_fold_has_all_events(store: Store, project_id: int) -> None:
@@ -176,7 +197,7 @@ def test_a_claim_without_a_fold_has_all_events(store: Store, project_id: int) ->
     deliver(store, key, running_job())
     store.write(lambda conn: dirty_marks.take(conn, key))
 
-    claimed = store.write(lambda conn: claim(conn, key, None))
+    claimed = store.write(lambda conn: claim(conn, key, whole=True))
 
     assert claimed is not None
     assert len(claimed.record.events) == len(running_job())
@@ -184,28 +205,27 @@ def test_a_claim_without_a_fold_has_all_events(store: Store, project_id: int) ->
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
-@pytest.mark.parametrize("folded", [[], None])
+@pytest.mark.parametrize("whole", [True, False])
 def test_a_job_that_another_holds_keeps_its_marks(
-    store: Store, project_id: int, folded: list[int] | None
+    store: Store, project_id: int, *, whole: bool
 ) -> None:
     key = JobKey(project_id, "llm-70b")
     deliver(store, key, running_job())
 
-    def claim_beside(_: object) -> ClaimedJob | None:
-        return store.write(lambda conn: claim(conn, key, folded))
+    def claim_beside(_: object) -> JobToFold | None:
+        return store.write(lambda conn: claim(conn, key, whole=whole))
 
     held = store.write(lambda conn: (dirty_marks.lock(conn, key), claim_beside(conn)))
 
     assert held == (RECEIVED_AT, None)
-    with store.reading() as conn:
-        assert len(dirty_marks.batches(conn, key)) == 1
+    assert len(marks(store, key)) == 1
 
 
-@pytest.mark.parametrize("folded", [[], None])
+@pytest.mark.parametrize("whole", [True, False])
 def test_a_job_that_is_not_there_cannot_be_claimed(
-    store: Store, project_id: int, folded: list[int] | None
+    store: Store, project_id: int, *, whole: bool
 ) -> None:
     key = JobKey(project_id, "gone")
-    assert store.write(lambda conn: claim(conn, key, folded)) is None
+    assert store.write(lambda conn: claim(conn, key, whole=whole)) is None
     with store.reading() as conn:
-        assert read_whole(conn, key).born_us is None
+        assert look_at(conn, key, whole=whole) is None

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select
@@ -19,65 +20,15 @@ from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import unmerged
 from ett_service.worker import ledgers
-from ett_service.worker.ledgers import Folding, JobQueue, Worker
+from ett_service.worker.ledgers import Folding, Worker
 from tests.builders.clock import HOUR, MINUTE, NOON, SECOND, Clock
-from tests.builders.ledgers import deliver, marked, recomputed, refreshed, stored
+from tests.builders.ledgers import deliver, marked, recomputed, stored
 from tests.builders.record import event, progress
 from tests.builders.rollups import check_rollups, stored_rollups
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
 from tests.builders.servers.worker import running
 
 POLL_SECONDS = 10 * PATIENCE_S
-
-
-def turn(turns: JobQueue, store: Store, now_us: int) -> list[JobKey]:
-    with store.reading() as conn:
-        return turns.next(conn, now_us).keys
-
-
-def test_marked_jobs_come_before_overdue_ones(store: Store, project_id: int) -> None:
-    overdue, marked = JobKey(project_id, "a"), JobKey(project_id, "b")
-    deliver(store, overdue, [progress(1)])
-    refreshed(store, overdue, NOON)
-    deliver(store, marked, [progress(1)])
-
-    assert turn(JobQueue(), store, NOON + SECOND) == [marked]
-    assert turn(JobQueue(), store, NOON + MINUTE) == [marked, overdue]
-
-
-def test_a_job_that_is_marked_and_overdue_has_one_turn(store: Store, project_id: int) -> None:
-    key = JobKey(project_id, "a")
-    deliver(store, key, [progress(1)])
-    refreshed(store, key, NOON)
-    deliver(store, key, [progress(2)])
-
-    assert turn(JobQueue(), store, NOON + MINUTE) == [key]
-
-
-def test_a_job_that_failed_waits_longer_each_time(store: Store, project_id: int) -> None:
-    key, turns = JobKey(project_id, "a"), JobQueue()
-    deliver(store, key, [progress(1)])
-
-    assert [turns.failed(key, NOON) for _ in range(10)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
-    assert turn(turns, store, NOON + 300 * SECOND - 1) == []
-    assert turn(turns, store, NOON + 300 * SECOND) == [key]
-
-    turns.done(key)
-    assert turn(turns, store, NOON) == [key]
-    assert turns.failed(key, NOON) == 1
-
-
-def test_jobs_that_failed_do_not_crowd_out_the_others(store: Store, project_id: int) -> None:
-    turns = JobQueue(most=2)
-    broken = [JobKey(project_id, name) for name in "abc"]
-    sound = JobKey(project_id, "d")
-    for key in (*broken, sound):
-        deliver(store, key, [progress(1)])
-    for key in broken:
-        turns.failed(key, NOON)
-
-    assert turn(turns, store, NOON) == [sound]
-    assert turn(turns, store, NOON + SECOND) == broken[:2]
 
 
 @contextmanager
@@ -145,19 +96,18 @@ def test_what_another_left_unmerged_is_merged(store: Store, project_id: int) -> 
         check_rollups(store)
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_a_slow_job_keeps_no_other_waiting(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, other = started(store, project_id, "slow", "other")
-    go_on, warm = threading.Event(), fold_job.warm
+    go_on, prepare = threading.Event(), fold_job.prepare
 
-    def waiting(conn: Connection, key: JobKey, *rest: object) -> object:
+    def waiting(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
         if key == slow:
             assert go_on.wait(PATIENCE_S)
-        return warm(conn, key, *rest)  # type: ignore[arg-type]
+        return prepare(conn, key, *rest, **options)
 
-    monkeypatch.setattr(ledgers, "warm", waiting)
+    monkeypatch.setattr(ledgers, "prepare", waiting)
     clock = Clock()
     with folding_of(store, clock) as jobs:
         jobs.pick()
@@ -174,19 +124,55 @@ def test_a_slow_job_keeps_no_other_waiting(
     assert stored(store, other) == recomputed(store, other, clock.now_us)
 
 
+def test_jobs_that_are_slow_to_fold_take_half_of_the_threads(
+    store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = started(store, project_id, *(f"slow-{number}" for number in range(5)))
+    begun, prepare, go_on = set(), fold_job.prepare, threading.Event()
+
+    def slowly(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
+        busy_until = time.thread_time() + 0.1
+        while time.thread_time() < busy_until:
+            pass
+        begun.add(key)
+        assert go_on.wait(PATIENCE_S)
+        return prepare(conn, key, *rest, **options)
+
+    monkeypatch.setattr(ledgers, "prepare", slowly)
+    clock = Clock()
+    with folding_of(store, clock) as jobs:
+        go_on.set()
+        jobs.pick()
+        assert jobs.settle_all() == 5
+        go_on.clear()
+        begun.clear()
+        clock.now_us += HOUR
+        for key in slow:
+            deliver(store, key, [progress(1, clock.now_us)])
+        jobs.pick()
+        half = 4 if store.dialect == "postgresql" else 1
+        assert wait_for(lambda: len(begun) == half)
+        assert jobs.has_room()
+        jobs.pick()
+        go_on.set()
+        assert jobs.settle_all() == half
+        jobs.pick()
+        assert jobs.settle_all() == min(5 - half, half)
+
+
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 def test_what_is_under_way_is_not_picked_again(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(store, project_id, "a")
-    reads, warm, go_on = [], fold_job.warm, threading.Event()
+    reads, prepare, go_on = [], fold_job.prepare, threading.Event()
 
-    def counted(conn: Connection, key: JobKey, *rest: object) -> object:
+    def counted(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
         reads.append(key)
         assert go_on.wait(PATIENCE_S)
-        return warm(conn, key, *rest)  # type: ignore[arg-type]
+        return prepare(conn, key, *rest, **options)
 
-    monkeypatch.setattr(ledgers, "warm", counted)
+    monkeypatch.setattr(ledgers, "prepare", counted)
     with folding_of(store) as jobs:
         jobs.pick()
         assert wait_for(lambda: bool(reads))
@@ -279,10 +265,10 @@ def test_a_late_fact_of_a_long_job_is_folded_in(store: Store, project_id: int) -
     worker = Worker(store, clock)
     worker.run_once()
     deliver(store, key, [progress(1, NOON + 1)])
+    clock.now_us += MINUTE  # a fold that was slow is followed by a rest
 
-    assert worker.run_once() == 1
-    assert marked(store) == [key]
-    assert worker.run_once() == 1
+    worker.run_once()
+    worker.run_once()
 
     assert marked(store) == []
     assert stored(store, key) == recomputed(store, key, clock.now_us)
@@ -311,8 +297,6 @@ def test_a_long_job_that_late_facts_keep_overtaking_is_folded_all_the_same(
     deliver(store, key, long_job())
     worker = Worker(LateFacts(store, key), clock)
 
-    worker.run_once()
-    assert stored(store, key) is None
     worker.run_once()
 
     ledger = stored(store, key)

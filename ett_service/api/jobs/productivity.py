@@ -53,7 +53,7 @@ def list_checkpoints(
     if ledgers.head(conn, JobKey(project_id, job)) is None:
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
     saved = ledgers.checkpoints(conn, project_id, job)
-    answer = CheckpointsAnswer(job=job, checkpoints=[CheckpointAnswer.of(each) for each in saved])
+    answer = CheckpointsAnswer.of(job=job, checkpoints=saved)
     return listed(form, answer, answer.checkpoints, of=CheckpointAnswer, name="checkpoints")
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import Field
 from sqlalchemy import Connection
 from starlette.requests import ClientDisconnect
@@ -25,6 +26,7 @@ from ett_service.api.deps import (
     State,
     WritingKey,
     only_declared_parameters,
+    sending_key,
 )
 from ett_service.api.load.admission import Admission, Gone, Place, Refused
 from ett_service.api.pagination import event_columns
@@ -60,7 +62,30 @@ _AT_ONCE = 8 << 10
 
 _log = logging.getLogger(__name__)
 
-router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])
+
+class Sending(APIRoute):
+    """A route whose endpoint takes a request, a key that may write, and the state.
+
+    They are found here, as FastAPI takes as long to look for them as to read an event and store
+    it; in the signature of the endpoint they describe the route.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        endpoint = self.endpoint
+
+        async def answer(request: Request) -> Response:
+            await only_declared_parameters(request)
+            state: AppState = request.state.app
+            response: Response = await endpoint(request, await sending_key(request, state), state)
+            return response
+
+        return answer
+
+
+router = APIRouter(
+    tags=["events"], dependencies=[Depends(only_declared_parameters)], route_class=Sending
+)
 job_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
 
 _PAGE_BYTES = 8 << 20

@@ -49,7 +49,7 @@ async def show_compiles(
         facts=_facts(of_compile, advice),
         panels=[
             _stages(of_compile, staged),
-            _attempts(of_compile, job, project, staged),
+            by_attempt(of_compile, job, project, staged),
             *_advice(advice, advised),
         ],
         grafana=dashboard(request, "ett-sql-job", project=project or session.key.project, job=job),
@@ -136,7 +136,7 @@ def _of(seconds: float, whole: float) -> str:
     return percent(share(seconds, whole)) if whole else "-"
 
 
-def _attempts(stages: Sequence[Answer], job: str, project: str, question: Question) -> Panel:
+def by_attempt(stages: Sequence[Answer], job: str, project: str, question: Question) -> Panel:
     """Show what each attempt compiled: with a warm cache those after the first are short."""
     starts = [each for each in stages if each["stage"] is None]
     bars = [
@@ -170,8 +170,15 @@ def _attempts(stages: Sequence[Answer], job: str, project: str, question: Questi
                 for each in starts
             ),
         ),
+        after=_not_drawn(len(starts)),
         question=question,
     )
+
+
+def _not_drawn(attempts: int) -> tuple[str, ...]:
+    if attempts <= _MOST_BARS:
+        return ()
+    return (f"Drawn are the first {_MOST_BARS} of {count(attempts)} attempts; the table has all.",)
 
 
 def _recompiles(advice: Answer, question: Question) -> Panel:

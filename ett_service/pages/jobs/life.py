@@ -20,6 +20,7 @@ from ett_service.pages.window import moment
 _DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
 _US = 1_000_000
 _MOST_SEGMENTS = 200
+_CATEGORIES = {category.value: category for category in Category}
 
 
 def unix(instant: str) -> float:
@@ -134,7 +135,7 @@ def _stretches(
             number = min(bisect_right(begins, segment["start"]), len(begins) - 1)
         start_s = unix(segment["start"]) - origin
         end_s = start_s + segment["microseconds"] / _US
-        of_attempt[number].append(CategorySpan(start_s, end_s, Category(segment["category"])))
+        of_attempt[number].append(CategorySpan(start_s, end_s, _CATEGORIES[segment["category"]]))
     return of_attempt
 
 

@@ -50,10 +50,10 @@ async def show_settings(
         questions=questions,
         panels=[
             _usage(usage["keys"], questions[3]),
-            _acts(acts["entries"], questions[4]),
             _mutes(mutes["mutes"], questions[2]),
             _prices(economy),
             _targets(economy),
+            _acts(acts["entries"], questions[4]),
         ],
     )
 
@@ -105,6 +105,7 @@ def _acts(entries: list[Answer], question: Question) -> Panel:
             ),
         ),
         question=question,
+        is_wide=True,
     )
 
 

@@ -72,9 +72,13 @@ def _sentence(answer: Answer) -> str:
     return (
         f"ETT {percent(ett['base_ratio'])} and {percent(ett['with_ratio'])} by wall time. "
         f"{count(worse)} worse, {count(len(differing) - worse)} better of "
-        f"{count(len(answer['compared']))} figures; {first['figure'].replace('_', ' ')} differs "
+        f"{count(len(answer['compared']))} figures; {_in_words(first['figure'])} differs "
         f"most: {factor(first['ratio'])}, {first['outcome']}."
     )
+
+
+def _in_words(figure: str) -> str:
+    return figure.replace("_", " ").replace("gpu", "GPU")
 
 
 def _empty(answer: Answer) -> list[str]:

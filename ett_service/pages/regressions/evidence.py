@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from ett_service.charts import units
 from ett_service.charts.bridge import SHARE, Step, bridge
 from ett_service.charts.units import count, percent, points
 from ett_service.core.dimensions import DIMENSIONS, GROUPS
@@ -37,7 +38,7 @@ def _shares(by: str, finding: Answer, question: Question, note: str) -> Panel:
     ranked = sorted(shares.items(), key=lambda share: -abs(share[1]))
     left = ranked[_MOST_STEPS:]
     leads = {name: _LEADS[by](finding, name) for name in shares}
-    steps = [Step(name, share, leads[name]) for name, share in ranked[:_MOST_STEPS]]
+    steps = [Step(_named(by, name), share, leads[name]) for name, share in ranked[:_MOST_STEPS]]
     is_better = finding["verdict"] == "improvement"
     if left:
         steps.append(Step(f"{count(len(left))} others", sum(share for _, share in left)))
@@ -54,7 +55,7 @@ def _shares(by: str, finding: Answer, question: Question, note: str) -> Panel:
         ),
         table=table(
             f"{by}|#share of the change",
-            [(Cell(name, href=leads[name]), percent(part)) for name, part in ranked],
+            [(Cell(_named(by, name), href=leads[name]), percent(part)) for name, part in ranked],
         ),
         after=(note,) if note else (),
         question=question.of(f"attribution.{by}_shares"),
@@ -70,8 +71,20 @@ def _phase_lead(finding: Answer, phase: str) -> str:
 
 def _cohort_lead(finding: Answer, cohort: str) -> str:
     """Return where the jobs of a cohort stand that lost most since the onset."""
-    named = [part.partition("=")[::2] for part in cohort.split(",")]
-    return _jobs_since(finding, named) if all(name in GROUPS for name, _ in named) else ""
+    labels = _labels(cohort)
+    return _jobs_since(finding, labels.items()) if labels else ""
+
+
+def _named(by: str, name: str) -> str:
+    """Name a cohort as everywhere; a phase, and a cohort that cannot be read, by its own name."""
+    labels = _labels(name) if by == "cohort" else {}
+    return units.cohort(labels) if labels else name
+
+
+def _labels(cohort: str) -> dict[str, str]:
+    """Read ``cluster=eu-1,model=llm-70b``; nothing where a part is no dimension."""
+    labels = dict(part.partition("=")[::2] for part in cohort.split(","))
+    return labels if all(name in GROUPS for name in labels) else {}
 
 
 def _jobs_since(

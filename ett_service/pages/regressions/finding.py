@@ -65,8 +65,8 @@ async def show_finding(
         facts=_facts(finding),
         course=await _course(ask, finding, question),
         columns=(
-            (*contributions(finding, question), _history(finding)),
-            (suspects(finding), examples(finding), _certainty(finding)),
+            (*contributions(finding, question), examples(finding), _history(finding)),
+            (suspects(finding), _certainty(finding)),
         ),
         question=question,
         may_decide=session.may("admin"),
@@ -252,8 +252,8 @@ def _certainty(finding: Answer) -> Panel:
     rows = [
         (
             Cell(GATES.get(gate["name"], gate["name"]), title=gate["name"]),
-            f"{gate['value']:.4g}",
-            f"{gate['limit']:.4g}",
+            f"{gate['value']:,.4g}",
+            f"{gate['limit']:,.4g}",
             "yes" if gate["passed"] else "no",
             moment(gate["as_of"]),
         )

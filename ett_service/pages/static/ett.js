@@ -154,6 +154,12 @@ document.addEventListener("change", async (event) => {
   document.querySelector(`form[data-answers] [name="${event.target.name}"]`)?.focus();
 });
 
+// What was left for later is laid out once the browser is idle, so that all is there to be scrolled and copied.
+addEventListener("load", () => {
+  const settle = () => document.documentElement.classList.add("settled");
+  if ("requestIdleCallback" in self) requestIdleCallback(settle);
+  else setTimeout(settle);
+});
 addCopyButtons(document);
 follow();
 addEventListener("pagehide", stop);

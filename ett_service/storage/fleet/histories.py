@@ -11,7 +11,6 @@ from sqlalchemy import Connection, Select, Subquery, and_, bindparam, func, sele
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
-from ett_service.core.words import Category, Period
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import (
@@ -23,6 +22,7 @@ from ett_service.storage.fleet.rollups import (
     of_projects,
     start_of,
 )
+from ett_service.storage.jobs.ledgers import CATEGORIES, PERIODS
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import checkpoint, contribution
 from ett_service.storage.schema.record import EXCLUSION
@@ -30,9 +30,6 @@ from ett_service.storage.schema.record import EXCLUSION
 T = TypeVar("T")
 
 _AT_ONCE = 200  #: jobs in one IN list
-
-_CATEGORIES: Mapping[str, Category] = {category.value: category for category in Category}
-_PERIODS: Mapping[str, Period] = {period.value: period for period in Period}
 
 _decode_ledger = msgspec.json.Decoder(JobLedger).decode
 _decode_attempt = msgspec.json.Decoder(AttemptLedger).decode
@@ -57,7 +54,8 @@ def histories(conn: Connection, keys: Iterable[JobKey]) -> Iterator[JobHistory]:
 
 def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[JobHistory]:
     parameters = {"project_id": project_id, "jobs": jobs}
-    ledgers = {job: _decode_ledger(text) for job, text in conn.execute(_LEDGERS, parameters)}
+    stored = conn.execute(_LEDGERS, parameters).all()
+    ledgers = {job: _decode_ledger(text) for job, text in stored}
     attempts, recoveries, exclusions = (
         _by_job(conn, statement, parameters) for statement in (_ATTEMPTS, _RECOVERIES, _EXCLUSIONS)
     )
@@ -77,7 +75,7 @@ def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Jo
 def _segments(conn: Connection, parameters: dict[str, Any]) -> dict[str, list[Segment]]:
     by_job: dict[str, list[Segment]] = defaultdict(list)
     for job, start, end, category, period, number in conn.execute(_SEGMENTS, parameters).all():
-        columns = (start, end, _CATEGORIES[category], _PERIODS[period], number)
+        columns = (start, end, CATEGORIES[category], PERIODS[period], number)
         by_job[job].append(Segment._make(columns))
     return by_job
 

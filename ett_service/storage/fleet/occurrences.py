@@ -80,7 +80,7 @@ def hourly_ett(
     of = contribution.c
     columns = [of.project_id, of.job, of.hour_us, effective, weighted]
     statement = in_wanted_cohorts(columns, cohort_filter, window)
-    return map(tuple, in_batches(conn.execute(statement)))
+    return in_batches(conn.execute(statement))
 
 
 def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:

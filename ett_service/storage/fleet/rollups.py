@@ -194,14 +194,21 @@ def _add_tallies(
 ) -> None:
     made = partial(_tallies, piece.tallies, query.shape)
     rows, length = summed_rows(conn, made, _instants(piece, query))
+    if not rows:
+        return
     width = query.width
-    labels, builder = None, _Builder()
-    for row in map(tuple, rows):  # a slice of a row takes five times as long as one of a tuple
-        if row[:width] != labels:  # rows of one group lie together
-            labels, builder = row[:width], places[query.place(row)]
-        name, place, count, *us = row[width:]
-        builder.counts[name][place] += int(count)
-        builder.us[name] += length.only(us)
+    columns = list(zip(*rows, strict=True))
+    labels, where, counts = columns[: width + 1], columns[width + 1], columns[width + 2]
+    lengths = map(length.only, zip(*columns[width + 3 :], strict=True))
+    latest, tally, us_of = None, Counter[int](), Counter[str]()
+    for key, place, count, us in zip(
+        zip(*labels, strict=True), where, counts, lengths, strict=True
+    ):
+        if key != latest:  # rows of one tally lie together
+            builder, latest = places[query.place(key)], key
+            tally, us_of = builder.counts[key[-1]], builder.us
+        tally[place] = tally.get(place, 0) + int(count)
+        us_of[key[-1]] += us
 
 
 def _instants(piece: _Piece, query: _Query) -> dict[str, int]:

@@ -69,7 +69,8 @@ def jobs_alive(
     """
     counted = count_alive(conn, cohort_filter, window)
     if counted <= max(most, most_listed):
-        listed = [JobKey(*row) for row in conn.execute(_with_time(cohort_filter, window))]
+        alive = conn.execute(_with_time(cohort_filter, window)).all()
+        listed = [JobKey(*row) for row in alive]
         return Sample(_drawn(listed, most), len(listed))
     ended = conn.scalar(
         select(func.max(job_ledger.c.ended_us)).where(

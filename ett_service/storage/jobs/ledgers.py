@@ -30,6 +30,10 @@ from ett_service.core.words import Category, JobState, Owner, Period, Phase, Wai
 from ett_service.storage import schema
 from ett_service.storage.record.dirty_marks import JobKey
 
+CATEGORIES = {category.value: category for category in Category}
+PERIODS = {period.value: period for period in Period}
+"""By name: calling the class takes many times as long, and a job has thousands of segments."""
+
 Columns: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
@@ -310,13 +314,13 @@ def job_ledger(conn: Connection, project_id: int, job: str) -> JobLedger | None:
     text = conn.scalar(_LEDGER, of_job)
     if text is None:
         return None
-    shares = [_share(row) for row in conn.execute(_SHARES, of_job)]
+    shares = [_share(row) for row in conn.execute(_SHARES, of_job).all()]
     return dataclasses.replace(
         _read_ledger(text),
         shares=tuple(sorted(shares, key=SHARES.key)),
         wait_shares=tuple(sorted(map(_wait, conn.execute(_WAITS, of_job)))),
-        attempts=tuple(_read_attempt(text) for text in conn.scalars(_ATTEMPTS, of_job)),
-        recoveries=tuple(_read_recovery(text) for text in conn.scalars(_RECOVERIES, of_job)),
+        attempts=tuple(_read_attempt(text) for text in conn.scalars(_ATTEMPTS, of_job).all()),
+        recoveries=tuple(_read_recovery(text) for text in conn.scalars(_RECOVERIES, of_job).all()),
     )
 
 
@@ -348,18 +352,18 @@ def finished(conn: Connection, project_id: int, jobs: Collection[str]) -> dict[s
 def segments(conn: Connection, project_id: int, job: str) -> list[Segment]:
     """Read a job's segments in order of time."""
     of_job = JobKey(project_id, job)._asdict()
-    return [_segment(row) for row in conn.execute(_SEGMENTS, of_job)]
+    return [_segment(row) for row in conn.execute(_SEGMENTS, of_job).all()]
 
 
 def checkpoints(conn: Connection, project_id: int, job: str) -> list[Checkpoint]:
     """Read a job's durable checkpoints, by attempt and then in order of time."""
     of_job = JobKey(project_id, job)._asdict()
-    return [Checkpoint(*row) for row in conn.execute(_CHECKPOINTS, of_job)]
+    return [Checkpoint(*row) for row in conn.execute(_CHECKPOINTS, of_job).all()]
 
 
 def _segment(row: Row[*tuple[Any, ...]]) -> Segment:
     start_at, end_at, category, period, number = row
-    return Segment(start_at, end_at, Category(category), Period(period), number)
+    return Segment(start_at, end_at, CATEGORIES[category], PERIODS[period], number)
 
 
 def _share(row: Row[*tuple[Any, ...]]) -> Share:

@@ -1,13 +1,15 @@
 """Keys of jobs, the marks of those that have to be folded, and their locks."""
 
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import (
+    BigInteger,
     ColumnElement,
     Connection,
     Table,
+    any_,
     bindparam,
     delete,
     exists,
@@ -17,6 +19,7 @@ from sqlalchemy import (
     true,
     update,
 )
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.storage.engine.lease import in_slots
 from ett_service.storage.engine.trips import read_and_end
@@ -53,9 +56,14 @@ class Marks(NamedTuple):
 class Waiting(NamedTuple):
     """What there is to do."""
 
-    marked: list[JobKey]  #: jobs with facts that their ledgers do not know, oldest mark first
+    last_marked_us: Mapping[JobKey, int]  #: when facts came last, of the jobs that are marked
     due: list[JobKey]  #: whose ledgers time alone has outdated, longest overdue first
     unmerged: bool  #: whether a fold waits to be merged
+
+    @property
+    def marked(self) -> list[JobKey]:
+        """Jobs with facts that their ledgers do not know, oldest mark first."""
+        return list(self.last_marked_us)
 
 
 def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
@@ -67,7 +75,7 @@ def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:
 
 
 _MARKED = (
-    select(dirty.c.project_id, dirty.c.job)
+    select(dirty.c.project_id, dirty.c.job, func.max(dirty.c.marked_us))
     .group_by(dirty.c.project_id, dirty.c.job)
     .order_by(func.min(dirty.c.marked_us), dirty.c.project_id, dirty.c.job)
     .limit(bindparam("most"))
@@ -95,9 +103,9 @@ _COUNT = select(func.count()).select_from(
     .subquery()
 )
 
-BATCHES = select(dirty.c.batch).where(
-    dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job")
-)
+_OF_JOB = (dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
+
+MARKS = select(dirty.c.batch, dirty.c.marked_us).where(*_OF_JOB)
 
 _JOBS = select(job.c.project_id, job.c.job).order_by(job.c.project_id, job.c.job)
 
@@ -120,32 +128,33 @@ BORN = select(job.c.received_us).where(
 
 # SQLite's only writer holds the whole database, and knows no such clause.
 # A mark's foreign key takes KEY SHARE on the row, so FOR UPDATE would hold ingest up.
-_LOCK = BORN.where(job.c.pruned_us.is_(None)).with_for_update(key_share=True, skip_locked=True)
+UNPRUNED = BORN.where(job.c.pruned_us.is_(None))
+_LOCK = UNPRUNED.with_for_update(key_share=True, skip_locked=True)
 _WAIT = BORN.with_for_update(key_share=True)
 _WAIT_ALONE = BORN.with_for_update()
 
-_TAKE = (
-    delete(dirty)
-    .where(dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
-    .returning(dirty.c.batch, dirty.c.marked_us)
-)
-
+_TAKE = delete(dirty).where(*_OF_JOB).returning(dirty.c.batch, dirty.c.marked_us)
+_TAKE_THESE = delete(dirty).where(*_OF_JOB, dirty.c.batch == bindparam("of_batch"))
 
 _locked = _LOCK.cte("locked").prefix_with("MATERIALIZED")
 _taken = (
     delete(dirty)
-    .where(
-        dirty.c.project_id == bindparam("of_project"),
-        dirty.c.job == bindparam("of_job"),
-        exists(select(_locked.c.received_us)),
-    )
+    .where(*_OF_JOB, exists(select(_locked.c.received_us)))
     .returning(dirty.c.batch, dirty.c.marked_us)
-    .cte("taken")
 )
-CLAIM = select(_locked.c.received_us, _taken.c.batch, _taken.c.marked_us).select_from(
-    _locked.outerjoin(_taken, true())
+_all_taken = _taken.cte("taken")
+CLAIM = select(_locked.c.received_us, _all_taken.c.batch, _all_taken.c.marked_us).select_from(
+    _locked.outerjoin(_all_taken, true())
 )
 """Lock a job and take its marks, each with when the job's first event came; only on PostgreSQL."""
+
+_these_taken = _taken.where(
+    dirty.c.batch == any_(bindparam("batches", type_=ARRAY(BigInteger)))
+).cte("taken")
+CLAIM_THESE = select(_locked.c.received_us, _these_taken.c.batch).select_from(
+    _locked.outerjoin(_these_taken, true())
+)
+"""Lock a job and take the marks of *batches*, as :data:`CLAIM` does all of them."""
 
 
 Slots: TypeAlias = Collection[int] | None
@@ -158,7 +167,9 @@ def waiting(conn: Connection, now_us: int, most: int, slots: Slots = None) -> Wa
     parameters = {"now_us": now_us, "most": most, **_named(slots)}
     marked, due, unmerged_fold = read_and_end(conn, [(each, parameters) for each in statements])
     return Waiting(
-        [JobKey(*row) for row in marked], [JobKey(*row) for row in due], bool(unmerged_fold)
+        {JobKey(project_id, name): us for project_id, name, us in marked},
+        [JobKey(*row) for row in due],
+        bool(unmerged_fold),
     )
 
 
@@ -175,11 +186,6 @@ def jobs(conn: Connection) -> list[JobKey]:
 def outdate(conn: Connection, formula_version: int) -> None:
     """Make all ledgers of another formula fall due, but those of pruned jobs."""
     conn.execute(_OUTDATE, {"current": formula_version})
-
-
-def batches(conn: Connection, key: JobKey) -> Sequence[int]:
-    """Return the batches that the job's marks name."""
-    return conn.scalars(BATCHES, _of(key)).all()
 
 
 def born_us(conn: Connection, key: JobKey) -> int | None:
@@ -215,6 +221,12 @@ def mark(conn: Connection, key: JobKey, now_us: int) -> None:
 def take(conn: Connection, key: JobKey) -> Marks:
     """Delete the job's marks and return what they said."""
     return marks_from(map(tuple, conn.execute(_TAKE, _of(key))))
+
+
+def take_these(conn: Connection, key: JobKey, batches: Collection[int]) -> None:
+    """Delete the job's marks of *batches*."""
+    if batches:
+        conn.execute(_TAKE_THESE, [{**_of(key), "of_batch": batch} for batch in batches])
 
 
 def marks_from(rows: Iterable[tuple[int, int]]) -> Marks:

@@ -199,11 +199,11 @@ def events(
     """Return the job's events in no order, of these *batches* only where they are given."""
     of_the_job = {"project_id": project_id, "job": job}
     if batches is None:
-        rows = conn.execute(EVENTS, of_the_job)
+        rows = conn.execute(EVENTS, of_the_job).all()
         return [decode_body(*row) for row in rows]
     decoded: list[Event] = []
     for piece in _pieces(batches):
-        rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece})
+        rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece}).all()
         decoded += [decode_body(*row) for row in rows]
     return decoded
 

@@ -5,6 +5,7 @@ recognised without a look-up, and a leaked one can be searched for. Only its SHA
 What it sends is summed by ten minutes, and written now and then by whoever serves.
 """
 
+import asyncio
 import hashlib
 import secrets
 import string
@@ -14,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from hmac import compare_digest
 from typing import Any
+from weakref import WeakValueDictionary
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
@@ -83,6 +85,7 @@ class RecentKeys:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._seen: dict[str, tuple[float, Key]] = {}  #: by digest
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def get(self, text: str, now_us: int) -> Key | None:
         """Return the key *text*, if it was seen within the last second and has not expired."""
@@ -90,6 +93,10 @@ class RecentKeys:
         if key is None or self._clock() - at >= RECENT_S or not key.stands(now_us):
             return None
         return key
+
+    def turn(self, text: str) -> asyncio.Lock:
+        """Return what lets one request at a time look up the key *text*: the next find it here."""
+        return self._turns.setdefault(_digest(text), asyncio.Lock())
 
     def keep(self, text: str, key: Key) -> None:
         """Take note of a key that was just looked up."""

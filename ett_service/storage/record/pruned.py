@@ -17,6 +17,8 @@ _LOCKED = (
     .order_by(job.c.job)
     .with_for_update(read=True, key_share=True)
 )
+# Most batches are of one job, and a list of jobs is written into the statement each time.
+_LOCKED_ALONE = _AT.with_for_update(read=True, key_share=True)
 
 
 class RecordPruned(EttError):
@@ -30,6 +32,10 @@ def pruned(conn: Connection, batch: JobBatch) -> set[str]:
 
     That holds until the transaction ends; until it, a job's pruner waits.
     """
+    if len(batch.jobs) == 1:
+        (name,) = batch.jobs
+        at_us = conn.scalar(_LOCKED_ALONE, JobKey(batch.project_id, name)._asdict())
+        return set() if at_us is None else {name}
     rows = conn.execute(_LOCKED, batch.parameters())
     return {name for name, pruned_us in rows if pruned_us is not None}
 

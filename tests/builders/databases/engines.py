@@ -1,7 +1,7 @@
 """The engines that a test runs on, and databases of them."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -62,9 +62,9 @@ def clear(store: Store) -> None:
 
     def forget(conn: Connection) -> None:
         filled = set(conn.execute(_FILLED).scalars())
-        for table in reversed(metadata.sorted_tables):
-            if table.name in filled:
-                with _without_triggers(conn, table.name):
+        with _without_triggers(conn, filled):
+            for table in reversed(metadata.sorted_tables):
+                if table.name in filled:
                     conn.execute(table.delete())
         own_name = metadata.tables["store"].c.name == "store_epoch"
         conn.execute(metadata.tables["store"].delete().where(~own_name))
@@ -73,14 +73,14 @@ def clear(store: Store) -> None:
 
 
 @contextmanager
-def _without_triggers(conn: Connection, table: str) -> Iterator[None]:
+def _without_triggers(conn: Connection, tables: Collection[str]) -> Iterator[None]:
     if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        conn.exec_driver_sql("SET LOCAL session_replication_role = replica")
         yield
-        conn.exec_driver_sql(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+        conn.exec_driver_sql("SET LOCAL session_replication_role = origin")
         return
-    listed = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
-    triggers = conn.exec_driver_sql(listed, (table,)).all()
+    listed = "SELECT name, sql, tbl_name FROM sqlite_master WHERE type = 'trigger'"
+    triggers = [each for each in conn.exec_driver_sql(listed) if each.tbl_name in tables]
     for trigger in triggers:
         conn.exec_driver_sql(f"DROP TRIGGER {trigger.name}")
     yield

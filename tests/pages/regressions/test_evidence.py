@@ -48,6 +48,8 @@ def test_phases_and_cohorts_are_drawn_the_largest_first() -> None:
     assert phases.table is not None
     assert [row[0].text for row in phases.table.rows] == ["pt2_compile", "launcher_init"]
     assert "90.0%" in str(phases.chart)
+    assert cohorts.table is not None
+    assert [row[0].text for row in cohorts.table.rows] == ["model:a"], "as it is named elsewhere"
     assert cohorts.question is not None
     assert cohorts.question.file == "/data/v1/regressions/f?rows=attribution.cohort_shares"
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from ett_service.aggregation.fold_job import KeptFold, refresh, warm
+from ett_service.aggregation.fold_job import KeptFold, prepare, refresh, store_prepared
 from ett_service.core.events import AttemptStarted, JobFacts
 from ett_service.storage import schema
 from ett_service.storage.engine.errors import StorageUnavailable
@@ -149,6 +149,9 @@ def test_a_fold_takes_few_trips(store: Store, project_id: int) -> None:
 
     def fold(conn: Connection) -> tuple[KeptFold | None, Trace]:
         trace = Trace(conn)
+        if kept is None:
+            assert prepared is not None
+            return store_prepared(conn, prepared, NOON + HOUR), trace
         return refresh(conn, key, NOON + HOUR, kept, cohort_ids=cohort_ids), trace
 
     for number in range(3):
@@ -156,7 +159,7 @@ def test_a_fold_takes_few_trips(store: Store, project_id: int) -> None:
         if not number:
             with store.reading() as conn:
                 reading = Trace(conn)
-                kept = warm(conn, key)
+                prepared = prepare(conn, key, NOON + HOUR)
             counts.append(reading.trips())
         kept, writing = store.write(fold)
         assert kept is not None

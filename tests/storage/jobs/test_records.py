@@ -2,11 +2,10 @@
 
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.storage.engine.store import Store
-from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.record.events import JobRecord, job_record, job_records
 from tests.builders.clock import HOUR, NOON
-from tests.builders.ledgers import deliver, running_job
+from tests.builders.ledgers import deliver, marks, running_job
 from tests.builders.record import progress
 
 
@@ -52,12 +51,11 @@ def in_order(record: JobRecord) -> JobRecord:
 def test_of_some_batches_only_their_events_are_read(store: Store, project_id: int) -> None:
     key = JobKey(project_id, "llm-70b")
     deliver(store, key, running_job())
-    with store.reading() as conn:
-        first = set(dirty_marks.batches(conn, key))
+    first = set(marks(store, key))
     deliver(store, key, [progress(60, NOON + HOUR)])
 
+    fresh = set(marks(store, key)) - first
     with store.reading() as conn:
-        fresh = set(dirty_marks.batches(conn, key)) - first
         record = job_record(conn, key, fresh)
         nothing = job_record(conn, key, [])
 

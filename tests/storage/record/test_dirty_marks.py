@@ -11,7 +11,7 @@ from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
 from tests.builders.clock import NOON, RECEIVED_AT
-from tests.builders.ledgers import deliver, refreshed
+from tests.builders.ledgers import deliver, marks, refreshed
 from tests.builders.record import progress
 
 
@@ -25,7 +25,7 @@ def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -
         assert dirty_marks.waiting(conn, 0, 1).marked == [first]
         assert dirty_marks.count(conn) == 2
         assert dirty_marks.jobs(conn) == [second, first]
-        assert len(dirty_marks.batches(conn, first)) == 2
+    assert len(marks(store, first)) == 2
 
 
 def test_marks_are_taken_once(store: Store, project_id: int) -> None:
@@ -106,5 +106,6 @@ def test_a_mark_without_a_batch_asks_for_a_fold(store: Store, project_id: int) -
 
     with store.reading() as conn:
         assert dirty_marks.waiting(conn, 0, 10).marked == [key]
-        (batch,) = dirty_marks.batches(conn, key)
+    (batch,) = marks(store, key)
+    with store.reading() as conn:
         assert events.events(conn, *key, [batch]) == []

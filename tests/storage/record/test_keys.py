@@ -1,5 +1,6 @@
 """Keys are shown once, mistyped ones are refused without a look-up, and what each sends adds up."""
 
+import asyncio
 import string
 from dataclasses import replace
 
@@ -185,6 +186,27 @@ def test_a_recent_key_is_looked_up_again_after_a_second_and_when_it_has_expired(
     assert recent.get(text, NOON) == key
     recent.forget()
     assert recent.get(text, NOON) is None
+
+
+def test_one_request_at_a_time_looks_a_key_up() -> None:
+    recent, key, other = RecentKeys(), new_key_text(), new_key_text()
+    n_looking = n_most = 0
+
+    async def look_up(text: str) -> None:
+        nonlocal n_looking, n_most
+        async with recent.turn(text):
+            n_looking += 1
+            n_most = max(n_most, n_looking)
+            await asyncio.sleep(0)
+            n_looking -= 1
+
+    async def look_up_together(*texts: str) -> None:
+        await asyncio.gather(*map(look_up, texts))
+
+    asyncio.run(look_up_together(*[key] * 20))
+    assert n_most == 1
+    asyncio.run(look_up_together(key, other))
+    assert n_most == 2
 
 
 def test_a_successor_has_the_length_of_life_of_the_key_before(store: Store) -> None:

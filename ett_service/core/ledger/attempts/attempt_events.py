@@ -175,7 +175,7 @@ class AttemptEvents:
         self.phase_began = NEVER  #: earliest begin of a phase but ``queued``, whatever the rank
         self.spans: list[Span] = []  #: of the stream, in the order of ownership
         self.by_phase: dict[Phase, list[Span]] = {}  #: the same, by phase
-        self.loose: list[Span] = []  #: those without an end of their own
+        self.loose: dict[Span, None] = {}  #: those without an end of their own, as they began
         self.in_loop: dict[Span, Closing] = {}
         """What ends loose compiles, if they lie in a loop that the attempt owns."""
         self.clamped: list[Span] = []  #: in order of their instants, then by event
@@ -332,7 +332,7 @@ class AttemptEvents:
         if event.stage is not None:
             self.staged.end(at)
             return
-        self.loose.remove(span)
+        del self.loose[span]
         in_loop = self.in_loop.pop(span, None)
         ended_at = span.limit if in_loop is None else min(span.limit, in_loop.at)
         if ended_at <= self._settled:
@@ -355,7 +355,7 @@ class AttemptEvents:
         _insert(self.spans, span)
         insort(self._begins.setdefault(span.phase, []), (span.begin, 0, span.event_id))
         if span.own_end is None:
-            self.loose.append(span)
+            self.loose[span] = None
         _insert(self.by_phase.setdefault(span.phase, []), span)
 
     def _close_loose(self, edge: int) -> None:
