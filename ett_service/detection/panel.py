@@ -118,8 +118,9 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     own = _Pooled.of(groups.members, pooled, cells)
     everywhere = _Pooled.of(np.ones((1, len(pooled))), pooled, cells)
     background = _background(own, everywhere, cells.baseline)
-    background = background + _weekdays(own.level - background, own, cells)
-    background = background + _neighbours(own.level - background, own, cells, groups)
+    of_weekday = _weekdays(own.level - background, own, cells)
+    of_neighbours = _neighbours(own.level - of_weekday, background, own, cells, groups)
+    background = background + of_weekday + of_neighbours
     level = np.where(own.weight > 0, own.level - background, 0.0)
     single, early = np.array(groups.single), slice(0, cells.baseline)
     days, freedom = _day_variance(level, own, cells.baseline, single)
@@ -185,11 +186,14 @@ def _background(own: _Pooled, everywhere: _Pooled, baseline: int) -> Floats:
     return np.where(enough, others.level * shrinkage, 0.0)
 
 
-def _neighbours(level: Floats, own: _Pooled, cells: Cells, groups: Groups) -> Floats:
+def _neighbours(
+    level: Floats, background: Floats, own: _Pooled, cells: Cells, groups: Groups
+) -> Floats:
     """Predict the level of each cohort from those of others with the same value of a dimension.
 
     Cohorts of one cluster share its storage and its network. How much they share is the mean
     product of their levels of a day, over all pairs (Robinson 1991: best linear prediction).
+    Levels are beside the cohort's own *background*: those of others hold the cohort itself.
     """
     predicted = np.zeros_like(level)
     single, early = np.flatnonzero(groups.single), slice(0, cells.baseline)
@@ -200,20 +204,17 @@ def _neighbours(level: Floats, own: _Pooled, cells: Cells, groups: Groups) -> Fl
         of_single = value @ groups.members[single].T
         same = of_single.T @ of_single
         np.fill_diagonal(same, 0.0)
-        rest = np.where(has_rows, (level - predicted)[single], 0.0)
+        left = np.where(has_rows, (level - predicted)[single], 0.0)
+        rest = np.where(has_rows, left - background[single], 0.0)
         of_day = _of_days(rest[:, early], own.variance[single][:, early])
-        shared = _shared(rest[:, early], 1 / (noise[:, early] + of_day + _TINY), same)
+        sure = 1 / (noise[:, early] + of_day + _TINY)
+        products = float((sure * rest[:, early] * (same @ (sure * rest[:, early]))).sum())
+        shared = products / max(float((sure * (same @ sure)).sum()), _TINY)
         if shared > 0:
             precision = 1 / (noise + max(of_day - shared, 0.0) + _TINY)
-            predicted[single] += same @ (precision * rest) / (same @ precision + 1 / shared)
+            off = same @ (precision * left) - (same @ precision) * background[single]
+            predicted[single] += off / (same @ precision + 1 / shared)
     return predicted
-
-
-def _shared(level: Floats, precision: Floats, same: Floats) -> float:
-    """Return the mean product of the levels of two cohorts that are the *same*; at least 0."""
-    products = (precision * level * (same @ (precision * level))).sum()
-    information = float((precision * (same @ precision)).sum())
-    return max(float(products) / max(information, _TINY), 0.0)
 
 
 def _weekdays(level: Floats, own: _Pooled, cells: Cells) -> Floats:
@@ -316,7 +317,6 @@ class Peaks:
 def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
     """Compare the last 1 to *most* days of each group with its days before."""
     precision, weighted = panel.precision, panel.precision * panel.level
-    has_rows = (panel.count > 0).astype(np.float64)
     after, before = tails(precision, most), heads(precision, most)
     change = _over(tails(weighted, most), after) - _over(heads(weighted, most), before)
     late = np.arange(panel.level.shape[1]) >= panel.level.shape[1] - np.arange(1, most + 1)[:, None]
@@ -332,7 +332,7 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
         raw=raw,
         share=_over(after, after + before),
         enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
-        days=tails(has_rows, most).astype(np.int64),
+        days=tails((panel.count > 0).astype(np.int64), most),
     )
 
 

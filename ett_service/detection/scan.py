@@ -208,7 +208,7 @@ def followed(models: Models, options: Options) -> Iterator[Finding]:
     for series, frozen in sorted(models.memory.open.items()):
         if models.groups.place(series.cohort) is None or series.subject not in subjects:
             continue
-        finding = _followed(models.window, models.groups, options, series, frozen)
+        finding = _followed(models, options, series, frozen)
         if finding is not None:
             yield finding
 
@@ -224,22 +224,23 @@ def standing(models: Models, options: Options, found: Collection[Series]) -> Ite
     for series, frozen in models.memory.pending.items():
         is_searched = series.subject in models.by_subject and series not in found
         if is_searched and frozen.onset_us >= edge_us:
-            finding = _followed(window, models.groups, options, series, frozen)
+            finding = _followed(models, options, series, frozen)
             if finding is None or finding.holds:
                 yield series
 
 
 def _followed(
-    window: Window, groups: Groups, options: Options, series: Series, frozen: FrozenBaseline
+    models: Models, options: Options, series: Series, frozen: FrozenBaseline
 ) -> Finding | None:
+    window = models.window
     days = np.arange(window.sample.days)
     baseline = days[window.day_of(frozen.from_us) : max(window.day_of(frozen.to_us), 0)]
     onset = max(window.day_of(frozen.onset_us), window.sample.days - options.recent_days)
     recent = days[max(onset, 0) :]
-    whole = _compared(window, groups, series, baseline, recent)
+    whole = _compared(models, series, baseline, recent)
     if whole is None:
         return None
-    latest = _compared(window, groups, series, baseline, recent[-LATEST_DAYS:]) or whole
+    latest = _compared(models, series, baseline, recent[-LATEST_DAYS:]) or whole
     sign = BETTER if frozen.improvement else WORSE
     now = latest.change.worse if sign == WORSE else 1 / max(latest.change.worse, 1e-9)
     half = 1 + (of_metric(options, series.subject.metric).effect_floor - 1) / 2
@@ -256,15 +257,26 @@ def _followed(
     return replace(finding, before=before, holds=now >= half)
 
 
-def _compared(
-    window: Window, groups: Groups, series: Series, baseline: Ints, recent: Ints
-) -> _Comparison | None:
-    """Compare days of the sample; None where they have too few values."""
-    group = groups.place(series.cohort)
+def _compared(models: Models, series: Series, baseline: Ints, recent: Ints) -> _Comparison | None:
+    """Compare days of the sample; None where they have too few values.
+
+    Known changes of other cohorts are taken off: they say nothing of what all share on a day.
+    """
+    groups, group = models.groups, models.groups.place(series.cohort)
     if group is None or not len(baseline) or not len(recent):
         return None
     make = METRICS[series.subject.metric].model
-    model = make(series.subject, window.beside(baseline, recent), groups, Memory())
+    window = models.window.beside(baseline, recent)
+    model = make(series.subject, window, groups, Memory())
+    known = {**models.memory.pending, **models.memory.explaining}
+    for other, frozen in sorted(known.items()):
+        place = groups.place(other.cohort)
+        if place is None or other.subject != series.subject:
+            continue
+        start = int((window.of_sample < window.day_of(frozen.onset_us)).sum())
+        is_apart = not groups.members[place] @ groups.members[group]
+        if is_apart and 0 < start < model.days:
+            model = model.without_change(place, start, model.days)
     change = model.change(group, len(baseline), model.days)
     if change.after.n < _FEWEST_RECENT or change.before.n < _FEWEST_BASELINE:
         return None

@@ -193,6 +193,24 @@ def test_what_was_rolled_back_holds_no_more() -> None:
     assert gone.holds is False
 
 
+def test_a_later_change_of_a_neighbour_does_not_end_what_is_open() -> None:
+    """Days are much alike in cluster ``a``, so the one cohort says what the other's days are."""
+    of_day = np.random.default_rng(3).normal(0, 0.25, (2, DAYS))
+
+    def changes(day: Days, cohort: Days, seconds: Seconds) -> None:
+        seconds[COMPILE] *= np.exp(of_day[cohort // 2, day])
+        slower(COMPILE, 1.6, 35)(day, cohort, seconds)
+        slower(COMPILE, 2.2, 45, cohort=1)(day, cohort, seconds)
+
+    whole = fleet(changes, a_day=(30, 30, 30, 30))
+    memory = _open(whole, 35)
+    first = _open(whole, 45).open[Series(COMPILE, COHORTS[0])]
+    both = replace(memory, open={**memory.open, Series(COMPILE, COHORTS[1]): first})
+    held = {each.series: each for each in scan_of(whole, both).findings}
+    assert held[Series(COMPILE, COHORTS[0])].holds
+    assert held[Series(COMPILE, COHORTS[0])].ratio == pytest.approx(1.6, rel=0.2)
+
+
 def test_of_what_is_open_and_has_no_values_nothing_is_reported() -> None:
     whole = fleet(a_day=(0, 6, 6, 6))
     assert scan_of(whole, _open(whole, 35)).findings == ()

@@ -3,15 +3,19 @@ import pytest
 from scipy.stats import norm, t
 
 from ett_service.detection.panel import (
+    Cells,
     Fewest,
     Panel,
     as_normal,
     as_student,
+    centred,
     chance,
+    panel,
     peaks,
     start_scores,
 )
-from ett_service.detection.window import DayMemory, Evidence
+from ett_service.detection.window import DayMemory, Evidence, groups
+from tests.detection.samples import COHORTS
 
 DAYS, RECENT = 42, 14
 
@@ -65,3 +69,53 @@ def test_a_students_t_becomes_a_normal_score_and_back(score: float, freedom: flo
     normal = as_normal(np.array([score]), np.array([freedom]))
     assert norm.sf(abs(normal[0])) == pytest.approx(t.sf(abs(score), freedom), rel=0.12)
     assert as_student(normal, np.array([freedom]))[0] == pytest.approx(score)
+
+
+def _cells(level: np.typing.NDArray[np.float64], rows: np.typing.NDArray[np.float64]) -> Cells:
+    weekday = np.arange(level.shape[1]) % 7
+    ones = np.ones(len(level))
+    return centred(Cells(level, rows, rows, rows.astype(np.int64), ones, DAYS - RECENT, weekday))
+
+
+def _of_clusters(seed: int, spread: float) -> Cells:
+    """Return levels that cohorts of one cluster share as far as *spread* says, beside their own."""
+    draws = np.random.default_rng(seed)
+    shared = np.repeat(draws.normal(0, spread, (2, DAYS)), 2, axis=0)
+    return _cells(shared + draws.normal(0, 0.2, shared.shape), np.full(shared.shape, 25.0))
+
+
+def test_what_the_other_cohorts_of_a_cluster_show_on_a_day_is_taken_off_one() -> None:
+    cells = _of_clusters(5, 0.8)
+    left = panel(cells, groups(COHORTS)).level[:4]
+    assert (left.std(axis=1) < 0.5 * cells.level.std(axis=1)).all()
+
+
+def test_cohorts_that_share_nothing_say_nothing_of_each_other() -> None:
+    taken = [
+        float(panel(_of_clusters(seed, 0.0), groups(COHORTS)).background[:4].std())
+        for seed in range(20)
+    ]
+    assert np.mean(taken) < 0.3 * 0.2
+
+
+def test_a_change_of_one_cohort_of_a_cluster_is_still_its_own() -> None:
+    cells = _of_clusters(6, 0.8)
+    cells.level[0, -8:] += 1.0
+    level = panel(cells, groups(COHORTS)).level
+    change = level[:4, -8:].mean(axis=1) - level[:4, :-8].mean(axis=1)
+    assert change[0] > 0.8
+    assert int(change.argmax()) == 0
+
+
+def test_a_cohort_that_is_new_says_little_of_its_neighbours() -> None:
+    """Its level is measured from two values, so it seems off on all the days after them."""
+    cells = _of_clusters(7, 0.3)
+    rows = cells.weight.copy()
+    rows[1, : DAYS - RECENT - 2] = 0.0
+    rows[1, DAYS - RECENT - 2 : DAYS - RECENT] = 1.0
+    off = cells.level.copy()
+    off[1, DAYS - RECENT :] += 1.5
+    late = slice(DAYS - RECENT, DAYS)
+    new = panel(_cells(off, rows), groups(COHORTS)).background[0, late]
+    usual = panel(_cells(off, cells.weight), groups(COHORTS)).background[0, late]
+    assert abs(new.mean()) < 0.3 * abs(usual.mean())

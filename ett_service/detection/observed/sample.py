@@ -214,7 +214,7 @@ class Observed:
                 subject,
                 Rates(
                     events=np.bincount(row[len(held) :], minlength=len(rows)).astype(np.int64),
-                    exposure=np.bincount(row[: len(held)], hours, len(rows)),
+                    exposure=np.bincount(row[: len(held)], hours, len(rows)).astype(np.float64),
                     day=on_day.astype(np.int32),
                     cohort=cohort.astype(np.int32),
                     gpus=sizes[of_size],

@@ -78,6 +78,18 @@ def test_each_value_is_known_once_it_is_over(store: Store, project_id: int) -> N
     }
 
 
+def test_failures_and_their_hours_are_counted_by_the_size_of_attempts(
+    store: Store, project_id: int
+) -> None:
+    store_job(store, project_id, "fails", failing_job(NOON, cluster="c"))
+    store_job(store, project_id, "large", calm_job(NOON, initialising=30, gpus=64, cluster="c"))
+
+    rates = _observed(store, project_id).sample(TO, 1).rates[FAILED]
+    by_size = dict(zip(rates.gpus.tolist(), rates.events.tolist(), strict=True))
+    assert by_size == {8.0: 1, 64.0: 0}
+    assert rates.exposure[rates.gpus == 8.0].tolist() == pytest.approx([8 * (60 + 50) / 60])
+
+
 def test_a_failure_costs_training_and_a_recovery(store: Store, project_id: int) -> None:
     store_job(store, project_id, "fails", failing_job(NOON))
 
