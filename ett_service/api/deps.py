@@ -183,12 +183,7 @@ class _Writing:
 
 
 async def sending_key(request: Request, state: State) -> Key:
-    """Find the key that the request names, which may write.
-
-    Raises:
-        Problem: 401 or 403.
-        StorageUnavailable: There is no room for what is sent.
-    """
+    """Find the key that the request names; raises StorageUnavailable where there is no room."""
     text = _sent_key(request)
     recent: RecentKeys = request.state.recent_keys
     key = recent.get(text, state.now_us())

@@ -176,8 +176,8 @@ class _Timeline:
                 column.extend(values)
         place_of = {job: place for place, job in enumerate(sorted(set(jobs)))}
         self._jobs = np.fromiter(map(place_of.__getitem__, jobs), np.int64, len(jobs))
-        at, *values = (np.frombuffer(column, np.int64) for column in read)
-        self._at, self._values = at, np.stack(values, axis=1)
+        at, *amounts = (np.frombuffer(column, np.int64) for column in read)
+        self._at, self._values = at, np.stack(amounts, axis=1)
 
     def within(self, window: tuple[int, int]) -> tuple[Integers, Integers]:
         """Return the values of a window, and of each its job, numbered from 0 in their order."""
