@@ -1,8 +1,10 @@
-"""A small fleet with its pages on a port, read by all tests of pages."""
+"""A small fleet with its pages on a port, read by all tests of pages, and a browser."""
 
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +13,7 @@ from ett_service.storage.record.keys import create_project
 from tests.builders.clock import instant as us_of
 from tests.builders.regressions.stored import finding, fires
 from tests.builders.servers.site import PROJECT, Site, served_from
+from tests.builders.servers.visit import Visit
 from tests.golden.fleet import MARKER, NOW, history, instant, recent
 
 HACK = "\"'><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\">"
@@ -38,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let one process run those in a browser and one the others: each fills its fleet once."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            is_in_browser = item.path.name == "test_browser.py"
+            is_in_browser = "chromium" in getattr(item, "fixturenames", ())
             item.add_marker(pytest.mark.xdist_group("browser" if is_in_browser else "pages"))
 
 
@@ -131,3 +134,27 @@ def empty_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("empty-pages")
     with served_from(_migrated_sqlite, folder, us_of(instant(NOW))) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Return one browser for all tests."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, site: Site) -> Iterator[Visit]:
+    """Return a window that is signed in."""
+    window = Visit(chromium, site)
+    window.enter()
+    yield window
+    window.context.close()
+    # The page of an address where nothing is has the status of it, which browsers tell.
+    assert [fault for fault in window.faults if "404" not in fault] == []

@@ -2,8 +2,6 @@
 
 import csv
 import re
-import shutil
-from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 from urllib.parse import quote
@@ -14,11 +12,7 @@ from ett_service.storage.record.keys import PREFIX_LENGTH
 from tests.builders.servers.site import PROJECT, Site
 from tests.builders.servers.visit import Visit
 from tests.golden.fleet import NOW, instant
-from tests.pages.conftest import HOSTILE, ago, running
-
-CHROMIUM = shutil.which("chromium")
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
+from tests.pages.conftest import HOSTILE
 
 PAGES = (
     "/",
@@ -51,15 +45,6 @@ _VIOLATIONS = {"resultTypes": ["violations"]}
 """Or axe describes each element that passes, too, which takes most of its time."""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """Return one browser for all tests."""
-    with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 # Facts and columns of numbers that say nowhere, neither in the head nor in the row, what they mean.
 _UNEXPLAINED = """() => {
   const told = (each) => each.hasAttribute("title") || each.querySelector("[title]");
@@ -90,17 +75,6 @@ def of_a_finding(site: Site) -> str:
 def every_page(site: Site) -> tuple[str, ...]:
     """Return the addresses of pages of every kind."""
     return (*PAGES, *MORE, of_a_finding(site))
-
-
-@pytest.fixture
-def visit(chromium: Any, site: Site) -> Iterator[Visit]:
-    """Return a window that is signed in."""
-    window = Visit(chromium, site)
-    window.enter()
-    yield window
-    window.context.close()
-    # The page of an address where nothing is has the status of it, which browsers tell.
-    assert [fault for fault in window.faults if "404" not in fault] == []
 
 
 def serious_faults(page: Any) -> dict[str, list[str]]:
@@ -280,57 +254,6 @@ def test_a_slider_answers_in_the_page_and_in_its_address(visit: Visit) -> None:
     assert page.locator("h1").inner_text() != before
     assert "launcher_init=80" in page.url
     assert page.locator("body[data-stays]").count() == 1, "it was not loaded anew"
-
-
-def test_a_running_job_moves_by_itself(visit: Visit) -> None:
-    page = visit.page
-    page.goto("/jobs/live-running")
-    page.evaluate("document.body.dataset.stays = 'yes'")
-    ended = {"type": "attempt_ended", "job": "live-running", "at": instant(NOW), "attempt": 0}
-    visit.site.ingest([{**ended, "outcome": "completed"}])
-    page.locator(".state-finished").wait_for()
-    assert page.locator("body[data-stays]").count() == 1, "it was not loaded anew"
-    assert page.locator("main[data-live]").count() == 0, "there is nothing more to wait for"
-
-
-def test_what_a_reader_opened_stays_open_while_a_running_job_moves(visit: Visit) -> None:
-    page = visit.page
-    visit.site.ingest(running("opened", "train_loop", 9))
-    page.goto("/jobs/opened")
-    page.click("#life svg a >> nth=0")
-    page.locator("#expanded #lanes svg").wait_for()
-    for panel in ("#life", "#attempts", "#expanded #lanes"):
-        for summary in page.locator(f"{panel} summary").all():
-            summary.click()
-    opened = page.locator("details[open]").count()
-    assert opened >= 5
-    visit.site.ingest(running("opened", "evaluation", 4)[-1:])
-    page.locator("#life svg text", has_text="evaluation").wait_for()
-    page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
-    assert page.locator("details[open]").count() == opened
-    assert page.locator("#expanded #lanes svg").is_visible()
-
-
-def test_an_open_attempt_is_read_again_only_where_it_changed(visit: Visit) -> None:
-    page, again = visit.page, {"job": "again", "attempt": 1}
-    over = {"type": "attempt_ended", "job": "again", "attempt": 0, "outcome": "failed"}
-    visit.site.ingest([*running("again", "train_loop", 90), {**over, "at": ago(20)}])
-    visit.site.ingest([{"type": "attempt_started", "gpus": 8, "at": ago(12), **again}])
-    page.goto("/jobs/again")
-    page.click("#life svg a >> nth=0")
-    page.locator("#expanded #lanes svg").wait_for()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url.rpartition("/")[2]))
-    for phase, minutes in (("launcher_init", 10), ("train_loop", 8), ("evaluation", 4)):
-        with page.expect_request(lambda request: request.url.endswith("/jobs/again")):
-            begun = {"type": "phase_started", "phase": phase, "at": ago(minutes), **again}
-            visit.site.ingest([begun])
-    page.locator("#life svg text", has_text="evaluation").wait_for()
-    assert "0" not in asked, "nothing of the first attempt changed"
-    late = {"type": "phase_started", "phase": "evaluation", "at": ago(30), "job": "again"}
-    visit.site.ingest([{**late, "attempt": 0}])
-    page.locator("#expanded #lanes svg text", has_text="evaluation").first.wait_for()
-    assert "0" in asked
 
 
 def test_the_first_event_turns_the_first_page_into_the_fleet(
