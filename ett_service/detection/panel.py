@@ -332,7 +332,7 @@ def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
         raw=raw,
         share=_over(after, after + before),
         enough=recent & (np.rint(heads(panel.effective, most)) >= fewest.baseline),
-        days=tails((panel.count > 0).astype(np.int64), most),
+        days=tails((panel.count > 0).astype(np.float64), most).astype(np.int64),
     )
 
 

@@ -180,10 +180,12 @@ def rate_model(subject: Subject, window: Window, groups: Groups, memory: Memory)
     failed, hours = rates.events[used] * counted[cohort, day], rates.exposure[used]
     hours = hours * counted[cohort, day]
     as_usual = _expected(failed, hours, cohort, rates.gpus[used], day < window.baseline)
-    events, exposure, expected = (
-        np.bincount(cohort * window.days + day, part, counted.size).reshape(counted.shape)
-        for part in (failed, hours, as_usual)
-    )
+    place = cohort * window.days + day
+
+    def by_day(part: Floats) -> Floats:
+        return np.bincount(place, part, counted.size).astype(np.float64).reshape(counted.shape)
+
+    events, exposure, expected = by_day(failed), by_day(hours), by_day(as_usual)
     dispersion = _dispersion(groups, events, expected, window.baseline)
     return RateModel(subject, groups, window, events, expected, exposure, dispersion)
 
