@@ -53,22 +53,31 @@ class JobQueue:
         self._rests: dict[JobKey, Rest] = {}
 
     def next(
-        self, conn: Connection, now_us: int, slots: Slots = None, without: Collection[JobKey] = ()
+        self,
+        conn: Connection,
+        now_us: int,
+        slots: Slots = None,
+        without: Collection[JobKey] = (),
+        *,
+        resting: bool = False,
     ) -> Turn:
-        """Return up to ``most`` jobs: the longest marked first, then the longest overdue."""
+        """Return up to ``most`` jobs: the longest marked first, then the longest overdue.
+
+        Those that rest after a slow fold are among them if *resting* ones are wanted.
+        """
         most = self._most + len(self._not_before) + len(self._rests) + len(without)
         waiting = dirty_marks.waiting(conn, now_us, most, slots)
         marked_us = waiting.last_marked_us
         ready = [
             key
             for key in dict.fromkeys([*marked_us, *waiting.due])
-            if key not in without and self._is_ready(key, now_us, marked_us.get(key, now_us))
+            if key not in without
+            and self._not_before.get(key, now_us) <= now_us
+            and (resting or self._is_rested(key, now_us, marked_us.get(key, now_us)))
         ]
         return Turn(ready[: self._most], waiting.unmerged)
 
-    def _is_ready(self, key: JobKey, now_us: int, marked_us: int) -> bool:
-        if self._not_before.get(key, now_us) > now_us:
-            return False
+    def _is_rested(self, key: JobKey, now_us: int, marked_us: int) -> bool:
         rest = self._rests.get(key)
         return rest is None or rest.until_us <= now_us or marked_us + rest.quiet_us <= now_us
 

@@ -90,8 +90,8 @@ class Folding:
         """Whether anything is under way."""
         return bool(self._reading or self._writing or self._merges)
 
-    def pick(self, slots: Slots = None, most_cold: int = _COLD) -> None:
-        """Begin with the jobs whose turn it is.
+    def pick(self, slots: Slots = None, most_cold: int = _COLD, *, resting: bool = False) -> None:
+        """Begin with the jobs whose turn it is, and with *resting* ones if they are wanted.
 
         Those that are folded forward need not wait for what is prepared before it is written:
         whole reads, of which there are up to *most_cold* at a time, and slow jobs.
@@ -99,10 +99,10 @@ class Folding:
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
         with self._store.reading() as conn:
-            turn = self._queue.next(conn, now_us, slots, under_way)
+            turn = self._queue.next(conn, now_us, slots, under_way, resting=resting)
         self._unmerged |= turn.unmerged
         for key in turn.keys:
-            is_slow = self._queue.is_slow(key)
+            is_slow = not resting and self._queue.is_slow(key)
             if is_slow and len(self._slow) >= self._most_slow:
                 continue
             fold = self._folds.take(key)
@@ -366,8 +366,8 @@ class Worker(PeriodicThread):
         self._folding.close()
 
     def run_once(self) -> int:
-        """Fold the jobs whose turn it is, merge them, and return how many were folded."""
-        self._folding.pick(most_cold=_EVERY_JOB)
+        """Fold the jobs that wait, also while they rest; merge them, and return how many."""
+        self._folding.pick(most_cold=_EVERY_JOB, resting=True)
         folded = self._folding.settle_all()
         self._folding.merge()
         self._folding.settle_all()

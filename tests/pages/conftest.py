@@ -136,9 +136,9 @@ def empty_site(_migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory)
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Return one browser for all tests."""
+    """Return one browser for the tests of a module: asyncio runs no loop while it is open."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     path = shutil.which("chromium")
     if path is None:
