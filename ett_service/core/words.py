@@ -133,6 +133,11 @@ class Period(Word):
     ENDING = auto()
 
 
+CATEGORY_BY_NAME: Mapping[str, Category] = {category.value: category for category in Category}
+PERIOD_BY_NAME: Mapping[str, Period] = {period.value: period for period in Period}
+"""To call the class takes many times as long, and a job has thousands of segments."""
+
+
 class WaitPart(Word):
     """Where a job waits: before its first instant, and in the periods that hold no loop."""
 

@@ -83,9 +83,7 @@ class Sending(APIRoute):
         return answer
 
 
-router = APIRouter(
-    tags=["events"], dependencies=[Depends(only_declared_parameters)], route_class=Sending
-)
+router = APIRouter(tags=["events"], route_class=Sending)
 job_router = APIRouter(tags=["jobs"], dependencies=[Depends(only_declared_parameters)])
 
 _PAGE_BYTES = 8 << 20

@@ -11,7 +11,7 @@ import msgspec
 from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import count, duration, percent
-from ett_service.core.words import FAILURES, Category
+from ett_service.core.words import CATEGORY_BY_NAME, FAILURES
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
@@ -20,7 +20,6 @@ from ett_service.pages.window import moment
 _DAY_S, _WEEK_S = 86_400.0, 7 * 86_400.0
 _US = 1_000_000
 _MOST_SEGMENTS = 200
-_CATEGORIES = {category.value: category for category in Category}
 
 
 def unix(instant: str) -> float:
@@ -135,7 +134,9 @@ def _stretches(
             number = min(bisect_right(begins, segment["start"]), len(begins) - 1)
         start_s = unix(segment["start"]) - origin
         end_s = start_s + segment["microseconds"] / _US
-        of_attempt[number].append(CategorySpan(start_s, end_s, _CATEGORIES[segment["category"]]))
+        of_attempt[number].append(
+            CategorySpan(start_s, end_s, CATEGORY_BY_NAME[segment["category"]])
+        )
     return of_attempt
 
 

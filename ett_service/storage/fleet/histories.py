@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, Subquery, and_, bindparam, func, sele
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
+from ett_service.core.words import CATEGORY_BY_NAME, PERIOD_BY_NAME
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import (
@@ -22,7 +23,6 @@ from ett_service.storage.fleet.rollups import (
     of_projects,
     start_of,
 )
-from ett_service.storage.jobs.ledgers import CATEGORIES, PERIODS
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import checkpoint, contribution
 from ett_service.storage.schema.record import EXCLUSION
@@ -75,7 +75,7 @@ def _some(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Jo
 def _segments(conn: Connection, parameters: dict[str, Any]) -> dict[str, list[Segment]]:
     by_job: dict[str, list[Segment]] = defaultdict(list)
     for job, start, end, category, period, number in conn.execute(_SEGMENTS, parameters).all():
-        columns = (start, end, CATEGORIES[category], PERIODS[period], number)
+        columns = (start, end, CATEGORY_BY_NAME[category], PERIOD_BY_NAME[period], number)
         by_job[job].append(Segment._make(columns))
     return by_job
 

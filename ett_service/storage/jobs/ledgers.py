@@ -26,13 +26,18 @@ from ett_service.core.ledger.results import (
     StageSum,
 )
 from ett_service.core.owners import WaitShare
-from ett_service.core.words import Category, JobState, Owner, Period, Phase, WaitPart
+from ett_service.core.words import (
+    CATEGORY_BY_NAME,
+    PERIOD_BY_NAME,
+    Category,
+    JobState,
+    Owner,
+    Period,
+    Phase,
+    WaitPart,
+)
 from ett_service.storage import schema
 from ett_service.storage.record.dirty_marks import JobKey
-
-CATEGORIES = {category.value: category for category in Category}
-PERIODS = {period.value: period for period in Period}
-"""By name: calling the class takes many times as long, and a job has thousands of segments."""
 
 Columns: TypeAlias = dict[str, Any]
 T = TypeVar("T")
@@ -363,7 +368,7 @@ def checkpoints(conn: Connection, project_id: int, job: str) -> list[Checkpoint]
 
 def _segment(row: Row[*tuple[Any, ...]]) -> Segment:
     start_at, end_at, category, period, number = row
-    return Segment(start_at, end_at, CATEGORIES[category], PERIODS[period], number)
+    return Segment(start_at, end_at, CATEGORY_BY_NAME[category], PERIOD_BY_NAME[period], number)
 
 
 def _share(row: Row[*tuple[Any, ...]]) -> Share:
