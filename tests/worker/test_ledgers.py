@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,6 +45,17 @@ def started(store: Store, project_id: int, *names: str) -> list[JobKey]:
     for key in keys:
         deliver(store, key, [event(AttemptStarted, gpus=8)])
     return keys
+
+
+def before_preparing(monkeypatch: pytest.MonkeyPatch, act: Callable[[JobKey], object]) -> None:
+    """Have each job's fold begin with *act*."""
+    prepare = fold_job.prepare
+
+    def prepared(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
+        act(key)
+        return prepare(conn, key, *rest, **options)
+
+    monkeypatch.setattr(ledgers, "prepare", prepared)
 
 
 def test_jobs_are_folded_and_then_merged(store: Store, project_id: int) -> None:
@@ -100,14 +111,12 @@ def test_a_slow_job_keeps_no_other_waiting(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, other = started(store, project_id, "slow", "other")
-    go_on, prepare = threading.Event(), fold_job.prepare
+    go_on = threading.Event()
 
-    def waiting(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
-        if key == slow:
-            assert go_on.wait(PATIENCE_S)
-        return prepare(conn, key, *rest, **options)
+    def wait(key: JobKey) -> None:
+        assert key != slow or go_on.wait(PATIENCE_S)
 
-    monkeypatch.setattr(ledgers, "prepare", waiting)
+    before_preparing(monkeypatch, wait)
     clock = Clock()
     with folding_of(store, clock) as jobs:
         jobs.pick()
@@ -128,17 +137,16 @@ def test_jobs_that_are_slow_to_fold_take_half_of_the_threads(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = started(store, project_id, *(f"slow-{number}" for number in range(5)))
-    begun, prepare, go_on = set(), fold_job.prepare, threading.Event()
+    begun, go_on = set(), threading.Event()
 
-    def slowly(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
+    def work_and_wait(key: JobKey) -> None:
         busy_until = time.thread_time() + 0.1
         while time.thread_time() < busy_until:
             pass
         begun.add(key)
         assert go_on.wait(PATIENCE_S)
-        return prepare(conn, key, *rest, **options)
 
-    monkeypatch.setattr(ledgers, "prepare", slowly)
+    before_preparing(monkeypatch, work_and_wait)
     clock = Clock()
     with folding_of(store, clock) as jobs:
         go_on.set()
@@ -165,14 +173,13 @@ def test_what_is_under_way_is_not_picked_again(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(store, project_id, "a")
-    reads, prepare, go_on = [], fold_job.prepare, threading.Event()
+    reads, go_on = [], threading.Event()
 
-    def counted(conn: Connection, key: JobKey, *rest: Any, **options: Any) -> object:
+    def count_and_wait(key: JobKey) -> None:
         reads.append(key)
         assert go_on.wait(PATIENCE_S)
-        return prepare(conn, key, *rest, **options)
 
-    monkeypatch.setattr(ledgers, "prepare", counted)
+    before_preparing(monkeypatch, count_and_wait)
     with folding_of(store) as jobs:
         jobs.pick()
         assert wait_for(lambda: bool(reads))
