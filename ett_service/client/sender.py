@@ -134,7 +134,8 @@ class Sender:
         """End the thread and forget what was recorded."""
         self._target = None
         self._end(_END_SECONDS)
-        self._backlog.discard()
+        with self._recorder.spool.closing():
+            self._backlog.discard()
 
     def stop(self, timeout: float) -> None:
         """Flush, end the thread, and remove the spool if the server has all of it.
@@ -142,20 +143,21 @@ class Sender:
         Returns after *timeout* seconds at the latest: a thread that waits for a server is left.
         """
         deadline = time.monotonic() + timeout
+        done = False
         try:
             done = self.flush(timeout)
         finally:
             self._end(deadline - time.monotonic())
-        if done and not self._unsent():
-            with suppress(OSError):  # where a disk failed, there may be none
-                self._backlog.discard()
+            with self._recorder.spool.closing():
+                if done and not self._unsent():
+                    with suppress(OSError):  # where a disk failed, there may be none
+                        self._backlog.discard()
 
     def _end(self, seconds: float) -> None:
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(min(max(seconds, 0.0), _END_SECONDS))
-        self._recorder.spool.close()
 
     def _run(self) -> None:
         last = False
@@ -178,12 +180,12 @@ class Sender:
                 self._wake.clear()
                 self._idle.clear()
 
-    @staticmethod
-    def _chore(work: Callable[[], None]) -> None:
+    def _chore(self, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception as error:  # noqa: BLE001 -- the thread outlives whatever happens in it
-            guard.failed(error)
+            if not self._recorder.spool.is_closed:  # else it came too late: others own the folder
+                guard.failed(error)
 
     def _send(self) -> None:
         if self.is_held:

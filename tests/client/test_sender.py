@@ -11,6 +11,7 @@ import pytest
 
 from ett_service.client.reporting.phase import phase
 from ett_service.client.sending import spool
+from ett_service.client.sending.backlog import adopted, spools
 from ett_service.client.sending.delivery import MAX_EVENTS
 from ett_service.client.session import step
 from tests.builders.servers.waiting import PATIENCE_S, wait_for
@@ -64,6 +65,33 @@ def test_a_restart_goes_on_where_the_server_has_it_and_sends_what_dead_processes
         producers = {received.batch["producer"] for received in web.received}
         assert producers == {event["producer"] for event in web.events}
         assert all("sent_at" in received.batch for received in web.received)
+
+
+def test_a_process_that_ends_removes_its_spool_while_nobody_else_may_adopt_it(
+    tmp_path: Path,
+) -> None:
+    contested: list[Path] = []
+    is_over = threading.Event()
+
+    def adopt() -> None:
+        while not is_over.is_set():
+            for directory in spools(tmp_path):
+                with adopted(directory) as backlog:
+                    if backlog is not None:
+                        contested.append(directory)
+
+    sibling = threading.Thread(target=adopt)
+    sibling.start()
+    try:
+        with serving() as web:
+            for _ in range(5):
+                with recording(tmp_path, url=web.url), phase("evaluation"):
+                    pass
+    finally:
+        is_over.set()
+        sibling.join()
+    assert contested == []
+    assert spools(tmp_path) == []
 
 
 def test_what_a_dead_process_left_keeps_no_live_one_from_its_say(tmp_path: Path) -> None:

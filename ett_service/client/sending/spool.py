@@ -11,8 +11,8 @@ import os
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ett_service.client.clock import boot_id
@@ -102,7 +102,7 @@ class Spool:
         self.limit = limit  #: bytes of unsent events on disk
         self._segment = segment
         self._number = 0
-        self._closed = False
+        self.is_closed = False  #: others may own the folder
         self._opened = -1
         self._synced = 0  #: bytes of the segment that survive the machine
         self._owner = -1
@@ -180,7 +180,7 @@ class Spool:
 
         ``unsent`` counts the bytes on disk that the server does not have.
         """
-        if self._closed:
+        if self.is_closed:
             return  # a sender that was given up comes back late, and others may own it by now
         self.full = unsent > self.limit
         self._has_room = unsent <= self.limit + _FOR_FACTS
@@ -203,14 +203,21 @@ class Spool:
 
     def close(self) -> None:
         """Let go of the files, and of the lock that says that this process lives."""
-        self._closed = True
-        held = self._opened, self._owner
+        with self.closing():
+            pass
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Let go of the files, and after the block of the lock: until then nobody adopts them."""
+        self.is_closed = True
+        opened, owner = self._opened, self._owner
         # Forgotten first: their numbers may be a file of the trainer's as soon as they are closed.
         self.fd = self._opened = self._owner = -1
-        for fd in held:
-            if fd >= 0:
-                with suppress(OSError):
-                    os.close(fd)
+        _close(opened)
+        try:
+            yield
+        finally:
+            _close(owner)
 
     def _trim(self) -> None:
         with self._dropping:
@@ -239,6 +246,12 @@ class Spool:
         else:
             # A thread that is just writing writes to the one file or to the other.
             os.dup2(fd, self._opened, inheritable=False)
+            os.close(fd)
+
+
+def _close(fd: int) -> None:
+    if fd >= 0:
+        with suppress(OSError):
             os.close(fd)
 
 
