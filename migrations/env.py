@@ -3,6 +3,7 @@
 from alembic import context
 from sqlalchemy import Connection
 
+from ett_service.storage.engine import citus
 from ett_service.storage.engine.migrate import TURN
 from ett_service.storage.schema import metadata, views
 
@@ -20,7 +21,8 @@ def run(conn: Connection) -> None:
         transactional_ddl=True,
         render_as_batch=conn.dialect.name == "sqlite",
     )
-    with context.begin_transaction():
+    asked = context.config.attributes.get("citus", False)
+    with context.begin_transaction(), citus.spreading(conn, asked=asked):
         _migrate(conn)
 
 

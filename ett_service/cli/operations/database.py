@@ -33,9 +33,15 @@ from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.worker.retention import Pruned, Pruner
 
 
+def _migrate_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--citus", action="store_true", help="spread the rows of jobs over the nodes of Citus"
+    )
+
+
 def _migrate(args: Namespace) -> Any:
     url = loaded(args).settings.database_url
-    migrate(url)
+    migrate(url, citus=args.citus)
     return {"database": redact(url), "schema": "newest"}
 
 
@@ -43,7 +49,7 @@ def _write_migrated(answer: Any, _args: Namespace) -> None:
     write_line(f"{answer['database']} has the latest schema.")
 
 
-MIGRATE = Verb(options=(config,), run=_migrate, write=_write_migrated)
+MIGRATE = Verb(options=(_migrate_options, config), run=_migrate, write=_write_migrated)
 
 
 @dataclass(frozen=True, slots=True)

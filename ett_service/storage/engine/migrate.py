@@ -36,16 +36,32 @@ PATIENCE_S = 60.0
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 
 
-def migrate(url: str, revision: str = "head", patience_s: float = PATIENCE_S) -> None:
+def migrate(
+    url: str, revision: str = "head", patience_s: float = PATIENCE_S, *, citus: bool = False
+) -> None:
     """Upgrade the database at *url*, which SQLite creates if there is none; head is the latest.
+
+    With *citus* the rows of jobs are spread over its nodes; where they are already, what is new is
+    spread in any case.
 
     On PostgreSQL servers and workers go on meanwhile: a lock that is not free within 3 s is given
     up, and everything is tried again after a pause, for *patience_s*.
 
-    Raises ``WrongStore`` for an address that does not serve, ``StoreInUse`` if another process
-    writes the file, ``StorageUnavailable`` if the server does not answer or others hold its locks.
+    Raises ``WrongStore`` for an address that does not serve, also as it has no Citus, ``StoreInUse``
+    if another process writes the file, ``StorageUnavailable`` if the server does not answer or
+    others hold its locks.
     """
-    change_schema(url, lambda config: command.upgrade(config, revision), patience_s)
+    if citus and address(url).get_backend_name() == "sqlite":
+        raise WrongStore(
+            "SQLite is a file of one machine, which Citus cannot spread over others.",
+            "Name a PostgreSQL server with Citus in `database_url`, or leave out --citus.",
+        )
+
+    def upgrade(config: Config) -> None:
+        config.attributes["citus"] = citus
+        command.upgrade(config, revision)
+
+    change_schema(url, upgrade, patience_s)
 
 
 def schema_is_current(conn: Connection) -> bool:
@@ -107,7 +123,10 @@ def migrations() -> Path:
 
 
 def configuration() -> Config:
-    """Return Alembic's settings; the connection goes into ``attributes["connection"]``."""
+    """Return Alembic's settings; the connection goes into ``attributes["connection"]``.
+
+    With ``attributes["citus"]`` the migrations end by spreading rows over nodes.
+    """
     config = Config()
     config.set_main_option("script_location", str(migrations()).replace("%", "%%"))
     config.set_main_option("file_template", "%%(rev)s")
