@@ -19,7 +19,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases import postgres
-from tests.builders.databases.engines import DIALECTS, clear, new_postgresql
+from tests.builders.databases.engines import CITUS, DIALECTS, clear, new_postgresql
 from tests.builders.servers.application import Service, running
 from tests.builders.tally import PROPERTY, Tally, sentence
 
@@ -52,6 +52,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only makes sense in the long form, and let ``-k`` find PostgreSQL's."""
     for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec and callspec.params.get("dialect") == "citus":
+            item.add_marker(pytest.mark.xdist_group("citus"))  # all share one database
         if {"postgres_url", "cluster"} & {*getattr(item, "fixturenames", ())}:
             item.extra_keyword_matches.add("postgresql")
     if not config.getoption("--long"):
@@ -122,6 +125,16 @@ def _migrated_postgresql(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def _migrated_citus() -> str:
+    """Return the address of the database of Citus that all tests share: making one takes long."""
+    url = os.environ.get(CITUS)
+    if url is None:
+        pytest.skip(f"{CITUS} names no database of Citus on which the service could be tried")
+    migrate(url, citus=True)
+    return url
+
+
+@pytest.fixture(scope="session")
 def _sqlite_store(
     _migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Store]:
@@ -137,6 +150,12 @@ def _postgresql_store(_migrated_postgresql: str) -> Iterator[Store]:
         yield store
 
 
+@pytest.fixture(scope="session")
+def _citus_store(_migrated_citus: str) -> Iterator[Store]:
+    with closing(open_store(_migrated_citus)) as store:
+        yield store
+
+
 @pytest.fixture
 def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
     """Return the counts of a test of faults, for the sum at the end of the run."""
@@ -148,7 +167,7 @@ def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
 
 @pytest.fixture(params=DIALECTS)
 def dialect(request: pytest.FixtureRequest) -> str:
-    """Name one engine after the other: a test that uses it runs on both."""
+    """Name one engine after the other: a test that uses it runs on all."""
     name: str = request.param
     return name
 
@@ -160,8 +179,8 @@ def database_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -
         path = tmp_path / "ett.db"
         shutil.copyfile(request.getfixturevalue("_migrated_sqlite"), path)
         return f"sqlite:///{path}"
-    clear(request.getfixturevalue("_postgresql_store"))
-    url: str = request.getfixturevalue("_migrated_postgresql")
+    clear(request.getfixturevalue(f"_{dialect}_store"))
+    url: str = request.getfixturevalue(f"_migrated_{dialect}")
     return url
 
 
@@ -172,6 +191,8 @@ def bare_database_url(
     """Return the address of a database without any table."""
     if dialect == "sqlite":
         yield f"sqlite:///{tmp_path / 'bare.db'}"
+    elif dialect == "citus":
+        pytest.skip("a database of Citus takes long to make, so tests share one that has tables")
     else:
         with new_postgresql(request.getfixturevalue("postgres_url")) as url:
             yield url

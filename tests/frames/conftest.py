@@ -15,7 +15,7 @@ from ett_service.frames.sql import SqlSource
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
-from tests.builders.databases.engines import DIALECTS, new_database
+from tests.builders.databases.engines import new_database
 from tests.builders.jobs import failing_job
 from tests.builders.regressions.stored import finding, fires, searched
 from tests.builders.servers.ett import Server, serving
@@ -37,7 +37,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.xdist_group("frames"))
 
 
-@pytest.fixture(scope="session", params=DIALECTS)
+@pytest.fixture(scope="session", params=("sqlite", "postgresql"))
 def deployment(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployment]:

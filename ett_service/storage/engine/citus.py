@@ -33,7 +33,22 @@ _REFERENCES = text(
     "AND (conrelid = ANY (CAST(:tables AS regclass[])) "
     "OR confrelid = ANY (CAST(:tables AS regclass[])))"
 )
-_MOVE_ONE_BY_ONE = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
+_ONE_BY_ONE = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
+#: A transaction that read many shards at once could not insert a cohort, which is on every node.
+_ALWAYS_ONE_BY_ONE = text("""
+DO $$ BEGIN EXECUTE format(
+    'ALTER DATABASE %I SET citus.multi_shard_modify_mode TO %L', current_database(), 'sequential'
+); END $$
+""")
+
+#: Citus leaves a trigger out that is for TRUNCATE, too: a table that only grows needs one more.
+_REFUSE_EMPTYING_APART = (
+    "DROP TRIGGER audit_log_only_grows ON audit_log",
+    "CREATE TRIGGER audit_log_only_grows BEFORE UPDATE OR DELETE ON audit_log "
+    "FOR EACH STATEMENT EXECUTE FUNCTION ett_audit_log_only_grows()",
+    "CREATE TRIGGER audit_log_is_not_emptied BEFORE TRUNCATE ON audit_log "
+    "FOR EACH STATEMENT EXECUTE FUNCTION ett_audit_log_only_grows()",
+)
 
 
 def is_of_jobs(table: Table) -> bool:
@@ -56,12 +71,16 @@ def spreading(conn: Connection, *, asked: bool) -> Iterator[None]:
     if not (asked or is_spread):
         yield
         return
-    conn.exec_driver_sql(_MOVE_ONE_BY_ONE)
+    conn.exec_driver_sql(_ONE_BY_ONE)
     if is_spread:
         with _made_on_the_coordinator(conn):
             yield
     else:
         yield
+    if not is_spread:
+        conn.execute(_ALWAYS_ONE_BY_ONE)
+        for statement in _REFUSE_EMPTYING_APART:
+            conn.exec_driver_sql(statement)
     _spread_new(conn)
 
 
@@ -96,7 +115,7 @@ def _made_on_the_coordinator(conn: Connection) -> Iterator[None]:
         if is_of_jobs(table):
             _propagate(conn, "off")
 
-    def end(table: Table, *_: object, **__: object) -> None:
+    def end(*_: object, **__: object) -> None:
         _propagate(conn, "on")
 
     listeners = (("before_create", begin), ("after_create", end))

@@ -35,10 +35,10 @@ def insert_values(
     if conn.dialect.name == "sqlite":
         return _insert_in_pieces(conn, into, columns, rows)
     if len(rows) < COPY_FROM:
-        text = _from_arrays(into, columns)
-        return _count(conn, text, tuple(map(list, zip(*rows, strict=True))))
+        arrays = tuple(map(list, zip(*rows, strict=True)))
+        return _count_returned(conn, _from_arrays(into, columns), arrays)
     _stage(conn, into, columns, rows)
-    return _count(conn, _from_staging(into, columns), ())
+    return _count_returned(conn, _from_staging(into, columns), ())
 
 
 def copy(conn: Connection, into: str, columns: Sequence[str], rows: Iterable[Values]) -> None:
@@ -79,13 +79,15 @@ def _insert_in_pieces(
         text = _piece(into, columns, size)
         while len(rows) - place >= size:
             values = tuple(chain.from_iterable(rows[place : place + size]))
-            inserted += _count(conn, text, values)
+            inserted += conn.exec_driver_sql(text, values, execution_options=_COUNTED).rowcount
             place += size
     return inserted
 
 
-def _count(conn: Connection, text: str, values: Values) -> int:
-    return conn.exec_driver_sql(text, values, execution_options=_COUNTED).rowcount
+def _count_returned(conn: Connection, text: str, values: Values) -> int:
+    """Count on the server what an insertion returns: Citus reports rows that were there as new."""
+    counting = f"WITH new AS ({text} RETURNING 1) SELECT count(*) FROM new"  # noqa: S608 - a text of this module
+    return int(conn.exec_driver_sql(counting, values).scalar_one())
 
 
 @lru_cache(_TEXTS)

@@ -8,7 +8,7 @@ key alone, and only the database computes it. Each slot is leased by one worker,
 leases its place among them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -34,6 +34,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
 from ett_service.storage.engine.statements import INSERTS
+from ett_service.storage.engine.trips import begin_and_read
 from ett_service.storage.schema import lease
 
 IDLE_US = 2 * SECOND_US
@@ -203,7 +204,11 @@ class SlotShare(NamedTuple):
 
 def slot_of(jobs: Table) -> ColumnElement[int]:
     """Return the slot of a row's job, from 0 to before ``SLOTS``."""
-    key = cast(jobs.c.project_id, Text).concat(" ").concat(jobs.c.job)
+    return _slot(jobs.c.project_id, jobs.c.job)
+
+
+def _slot(project_id: ColumnElement[int], job: ColumnElement[str]) -> ColumnElement[int]:
+    key = cast(project_id, Text).concat(" ").concat(job)
     digest = func.decode(func.md5(key), "hex")
     return func.get_byte(digest, 0, type_=Integer) % SLOTS
 
@@ -211,6 +216,30 @@ def slot_of(jobs: Table) -> ColumnElement[int]:
 def in_slots(jobs: Table) -> ColumnElement[bool]:
     """Say in PostgreSQL whether a row's job is in one of the parameter ``slots``."""
     return slot_of(jobs) == any_(bindparam("slots", type_=ARRAY(Integer)))
+
+
+_MERGING = 0x6D_65_72_67
+"""PostgreSQL's advisory locks of whoever merges the folds of a slot."""
+
+_all = func.unnest(bindparam("slots", type_=ARRAY(Integer))).column_valued("slot")
+_FREE = select(_all).where(func.pg_try_advisory_xact_lock(_MERGING, _all))
+_jobs = func.unnest(bindparam("jobs", type_=ARRAY(Text))).column_valued("job")
+_of_jobs = select(_slot(bindparam("project_id", type_=Integer), _jobs).label("slot")).distinct()
+_WAIT_FOR = select(func.pg_advisory_xact_lock_shared(_MERGING, _of_jobs.subquery().c.slot))
+
+
+def hold_free_slots(conn: Connection, slots: Collection[int]) -> list[int]:
+    """Keep mergers from the slots until the transaction ends, and return those that none is at.
+
+    Only PostgreSQL has slots. The transaction begins in the same trip.
+    """
+    (free,) = begin_and_read(conn, [(_FREE, {"slots": sorted(slots)})])
+    return [slot for (slot,) in free]
+
+
+def wait_for_slots(conn: Connection, project_id: int, jobs: Collection[str]) -> None:
+    """Keep mergers from the slots of these jobs until the transaction ends, once none is there."""
+    conn.execute(_WAIT_FOR, {"project_id": project_id, "jobs": list(jobs)})
 
 
 def share_slots(conn: Connection, holder: str, seconds: float) -> SlotShare:

@@ -47,9 +47,9 @@ def migrate(
     On PostgreSQL servers and workers go on meanwhile: a lock that is not free within 3 s is given
     up, and everything is tried again after a pause, for *patience_s*.
 
-    Raises ``WrongStore`` for an address that does not serve, also as it has no Citus, ``StoreInUse``
-    if another process writes the file, ``StorageUnavailable`` if the server does not answer or
-    others hold its locks.
+    Raises ``WrongStore`` for an address that does not serve, or has no Citus, ``StoreInUse`` if
+    another process writes the file, ``StorageUnavailable`` if the server does not answer or others
+    hold its locks.
     """
     if citus and address(url).get_backend_name() == "sqlite":
         raise WrongStore(

@@ -22,7 +22,7 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
-from ett_service.storage.engine.lease import in_slots
+from ett_service.storage.engine.lease import SLOTS, hold_free_slots, in_slots, wait_for_slots
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.trips import begin_last_trip, read_together
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
@@ -302,13 +302,14 @@ def unmerged_cells(conn: Connection, project_id: int) -> Iterator[UnmergedCell]:
 def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
     """Take up to ``MERGED_AT_ONCE`` folds of jobs in *slots*, or of all, into the rollups.
 
-    Return how many those were. What another merger is at is left to it. *conn* reads no more; its
-    writes are sent with the commit.
+    Return how many those were. Slots that another merger is at are left to it. *conn* reads no
+    more; its writes are sent with the commit.
     """
     parameters: dict[str, Any] = {"most": MERGED_AT_ONCE}
-    if slots is not None:
-        parameters["slots"] = sorted(slots)
-    taken = conn.execute(_taking(in_some=slots is not None), parameters).all()
+    if conn.dialect.name == "postgresql":
+        parameters["slots"] = hold_free_slots(conn, range(SLOTS) if slots is None else slots)
+    in_some = len(parameters.get("slots", range(SLOTS))) < SLOTS
+    taken = conn.execute(_taking(in_some=in_some), parameters).all()
     deltas = _added_up(conn, taken)
     begin_last_trip(conn)
     _write_each(conn, deltas)
@@ -316,7 +317,9 @@ def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
 
 
 def merge_jobs(conn: Connection, batch: JobBatch) -> None:
-    """Take all folds of these jobs into the rollups."""
+    """Take all folds of these jobs into the rollups, once no merger is at their slots."""
+    if conn.dialect.name == "postgresql":
+        wait_for_slots(conn, batch.project_id, batch.jobs)
     _write_each(conn, _added_up(conn, conn.execute(_TAKE_OF_JOBS, batch.parameters()).all()))
 
 
@@ -331,9 +334,9 @@ _EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
 @cache
 def _taking(*, in_some: bool) -> Executable:
     keys = tuple(unmerged.primary_key)
-    # Not waited for: who holds a row is about to delete it. Chosen ahead of the deletion, as a
-    # subquery PostgreSQL may run once a row, each time with a limit of its own.
-    query = select(*keys).limit(bindparam("most")).with_for_update(skip_locked=True)
+    # Chosen ahead of the deletion: PostgreSQL may run a subquery once a row, each time with a limit
+    # of its own. No row is locked, which Citus does for one job at a time only.
+    query = select(*keys).limit(bindparam("most"))
     if in_some:
         query = query.where(in_slots(unmerged))
     chosen = query.cte("chosen")

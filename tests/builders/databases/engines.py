@@ -1,5 +1,6 @@
 """The engines that a test runs on, and databases of them."""
 
+import os
 import uuid
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,14 @@ from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store
 from ett_service.storage.schema import metadata
 
-DIALECTS = ("sqlite", "postgresql")
+CITUS = "ETT_TEST_CITUS_URL"
+"""Names a database of Citus, to which nodes were added; all that it holds is deleted."""
+
+SERVERS = ("postgresql", "citus") if os.environ.get(CITUS) else ("postgresql",)
+DIALECTS = ("sqlite", *SERVERS)
+
+ON_SERVERS = pytest.mark.parametrize("dialect", SERVERS, indirect=True)
+"""Marks a test in which several writers have a part, or what SQLite does not know."""
 
 ON_ONE_ENGINE = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 """Marks a test in which the engine has no part."""
