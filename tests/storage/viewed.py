@@ -34,7 +34,7 @@ def read(store: Store, query: str, **values: Any) -> list[dict[str, Any]]:
 
 def instant(us: int, dialect: str) -> object:
     at = EPOCH + timedelta(microseconds=us)
-    return at if dialect == "postgresql" else at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return at if dialect != "sqlite" else at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def trained_twice() -> list[Event]:

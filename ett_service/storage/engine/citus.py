@@ -44,10 +44,14 @@ DO $$ BEGIN EXECUTE format(
 #: Citus leaves a trigger out that is for TRUNCATE, too: a table that only grows needs one more.
 _REFUSE_EMPTYING_APART = (
     "DROP TRIGGER audit_log_only_grows ON audit_log",
-    "CREATE TRIGGER audit_log_only_grows BEFORE UPDATE OR DELETE ON audit_log "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ett_audit_log_only_grows()",
-    "CREATE TRIGGER audit_log_is_not_emptied BEFORE TRUNCATE ON audit_log "
-    "FOR EACH STATEMENT EXECUTE FUNCTION ett_audit_log_only_grows()",
+    *(
+        f"CREATE TRIGGER {name} BEFORE {changes} ON audit_log "
+        "FOR EACH STATEMENT EXECUTE FUNCTION ett_audit_log_only_grows()"
+        for name, changes in (
+            ("audit_log_only_grows", "UPDATE OR DELETE"),
+            ("audit_log_is_not_emptied", "TRUNCATE"),
+        )
+    ),
 )
 
 

@@ -1,6 +1,8 @@
 """Attempts that ended preempted in a window, what that cost, and in whose favour it was."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum, auto
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -9,8 +11,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    ScalarSelect,
-    Subquery,
+    Select,
     and_,
     bindparam,
     case,
@@ -20,13 +21,13 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    tuple_,
 )
 from sqlalchemy import cast as sql_cast
 
 from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
 from ett_service.core.words import Outcome
-from ett_service.storage.engine.statements import ExactSums, Summed
 from ett_service.storage.fleet.rollups import (
     STATEMENTS,
     CohortFilter,
@@ -39,11 +40,9 @@ from ett_service.storage.schema import attempt_ledger, correction, job_ledger, p
 from ett_service.storage.schema.record import EXCLUSION
 from ett_service.storage.schema.view_expressions import json_member
 
-_GAVE_UP = (Outcome.FAILED, Outcome.LOST)
+_GAVE_UP = frozenset({Outcome.FAILED, Outcome.LOST})
 
 _preempted = attempt_ledger.alias("preempted")
-_favoured = attempt_ledger.alias("favoured")
-_before = attempt_ledger.alias("before")
 
 
 class PreemptionOrder(StrEnum):
@@ -86,59 +85,61 @@ def losses(
     failure: of its attempts that had begun by then, the last had ended `failed` or `lost`, or
     came after one that did. Places are those of ``rollups.totals``.
     """
-    statement, weighted = _losses(cohort_filter, tuple(group_by), step)
-    width = len(group_by) + (step is not None) + 1
-    by_place = {}
-    for row in conn.execute(statement, {"from_us": window[0], "to_us": window[1]}):
-        *labels, order = row[:width]
-        bucket = None if step is None else labels.pop()
-        attempts, unweighted, *columns = row[width:]
-        loss = Loss(attempts=attempts, unweighted=int(unweighted), **weighted.read(columns))
-        by_place[(bucket, tuple(labels)), PreemptionOrder(order)] = loss
-    return by_place
+    statement = _made_room(cohort_filter, tuple(group_by), step)
+    width = len(group_by) + (step is not None)
+    parameters = {"from_us": window[0], "to_us": window[1]}
+    favoured = _Favoured(conn, parameters)
+    by_place: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * len(Loss._fields))
+    for row in map(tuple, conn.execute(statement, parameters)):
+        project_id, job, ended_us, accelerators, unsaved_us, recovered_us = row[width:]
+        sums = by_place[*row[:width], favoured.order(project_id, job, ended_us)]
+        sums[0] += 1
+        sums[1] += unsaved_us * accelerators
+        sums[2] += recovered_us * accelerators
+        sums[3] += accelerators == 0
+    return {
+        ((None if step is None else labels.pop(), tuple(labels)), order): Loss(*sums)
+        for (*labels, order), sums in by_place.items()
+    }
 
 
 @lru_cache(STATEMENTS)
-def _losses(cohort_filter: CohortFilter, group_by: tuple[str, ...], step: int | None) -> Summed:
-    """Make the statement of any window: it takes longer than the database does."""
+def _made_room(
+    cohort_filter: CohortFilter, group_by: tuple[str, ...], step: int | None
+) -> Select[*tuple[Any, ...]]:
+    """Select the attempts that ended preempted, of any window; 0 for unknown accelerators.
+
+    Making the statement takes longer than the database does.
+    """
     keys: list[ColumnElement[Any]] = [_label(name) for name in group_by]
     if step is not None:
         keys.append(start_of(_preempted.c.ended_us, step))
-    keys.append(_order())
-    each = _each(cohort_filter, keys)
-    named = [each.c[f"key_{place}"] for place in range(len(keys))]
-    weighted = ExactSums.of_products(
-        {"unsaved_weighted_us": each.c.unsaved_us, "recovery_weighted_us": each.c.recovered_us},
-        each.c.accelerators,
-    )
-    counts = (func.count(), func.sum(case((each.c.accelerators == 0, 1), else_=0)))
-    return select(*named, *counts, *weighted.columns).group_by(*named), weighted
-
-
-def _each(cohort_filter: CohortFilter, keys: Sequence[ColumnElement[Any]]) -> Subquery:
-    """Select the attempts that ended preempted, one a row; 0 for unknown accelerators."""
     is_known = _preempted.c.gpus.between(1, MOST_ACCELERATORS)
     of_its_job = and_(
         job_ledger.c.project_id == _preempted.c.project_id, job_ledger.c.job == _preempted.c.job
     )
     return (
         select(
-            *(key.label(f"key_{place}") for place, key in enumerate(keys)),
-            case((is_known, _preempted.c.gpus), else_=0).label("accelerators"),
+            *keys,
+            *(_preempted.c[name] for name in ("project_id", "preempted_by", "ended_us")),
+            case((is_known, _preempted.c.gpus), else_=0),
             _preempted.c.unsaved_us,
-            _recovered_us().label("recovered_us"),
+            _recovered_us(),
         )
         .join_from(_preempted, job_ledger, of_its_job)
         .join(project, project.c.id == _preempted.c.project_id)
         .where(*_conditions(cohort_filter))
-        .subquery("each")
     )
 
 
-def _conditions(cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
+def _in_window() -> Iterator[ColumnElement[bool]]:
     yield _preempted.c.outcome == literal_column(f"'{Outcome.PREEMPTED}'")  # as in its index
     yield _preempted.c.ended_us >= bindparam("from_us")
     yield _preempted.c.ended_us < bindparam("to_us")
+
+
+def _conditions(cohort_filter: CohortFilter) -> Iterator[ColumnElement[bool]]:
+    yield from _in_window()
     yield of_projects(_preempted.c.project_id, cohort_filter)
     for name, values in sorted(cohort_filter.where.items()):
         yield _label(name).in_(sorted(values))
@@ -190,37 +191,47 @@ def _excluded() -> ColumnElement[bool]:
     )
 
 
-def _order() -> ColumnElement[str]:
-    last = _last_begun(_favoured.c.number)
-    followed = (
-        select(_before.c.outcome)
-        .where(
-            _before.c.project_id == _preempted.c.project_id,
-            _before.c.job == _preempted.c.preempted_by,
-            _before.c.number == last - 1,
-        )
-        .scalar_subquery()
+def _in_whose_favour() -> Select[Any]:
+    """Select the attempts of those jobs.
+
+    They are read apart from the attempts that made room: on Citus they lie on other nodes, where a
+    subquery cannot look for them row by row.
+    """
+    attempt = attempt_ledger.c
+    of_job = (attempt.project_id, attempt.job)
+    favoured = select(_preempted.c.project_id, _preempted.c.preempted_by).where(
+        *_in_window(), _preempted.c.preempted_by.is_not(None)
     )
-    over = case((_favoured.c.ended_us <= _preempted.c.ended_us, _favoured.c.outcome))
-    second = or_(_last_begun(over).in_(_GAVE_UP), followed.in_(_GAVE_UP))
-    return case(
-        (last.is_(None), PreemptionOrder.UNKNOWN.value),
-        (second, PreemptionOrder.SECOND.value),
-        else_=PreemptionOrder.FIRST.value,
+    columns = (attempt.started_us, attempt.number, attempt.ended_us, attempt.outcome)
+    return select(*of_job, *columns).where(
+        tuple_(*of_job).in_(favoured), attempt.started_us < bindparam("to_us")
     )
 
 
-def _last_begun(column: ColumnElement[Any]) -> ScalarSelect[Any]:
-    """Return a column of the attempt that the favoured job had begun last by then."""
-    return (
-        select(column)
-        .where(
-            _favoured.c.project_id == _preempted.c.project_id,
-            _favoured.c.job == _preempted.c.preempted_by,
-            _favoured.c.started_us <= _preempted.c.ended_us,
-        )
-        .order_by(_favoured.c.started_us.desc(), _favoured.c.number.desc())
-        .limit(1)
-        .correlate(_preempted)
-        .scalar_subquery()
-    )
+_IN_WHOSE_FAVOUR = _in_whose_favour()
+
+
+class _Favoured:
+    """Why attempts had to make room, by what the jobs in whose favour it was had begun by then."""
+
+    def __init__(self, conn: Connection, window: Mapping[str, int]) -> None:
+        self._begun: defaultdict[tuple[int, str], list[tuple[int, int, int, str]]]
+        self._begun = defaultdict(list)  #: when each began, its number, when it ended, and how
+        for project_id, job, *attempt in map(tuple, conn.execute(_IN_WHOSE_FAVOUR, window)):
+            self._begun[project_id, job].append(tuple(attempt))
+        for attempts in self._begun.values():
+            attempts.sort()
+
+    def order(self, project_id: int, job: str | None, ended_us: int) -> PreemptionOrder:
+        """Return why an attempt made room that ended then, preempted by the job."""
+        begun = self._begun.get((project_id, job or ""), [])
+        place = bisect_left(begun, (ended_us + 1,))
+        if not place:
+            return PreemptionOrder.UNKNOWN
+        _, number, last_ended_us, last_outcome = begun[place - 1]
+        before = (outcome for _, each, _, outcome in begun if each == number - 1)
+        if next(before, None) in _GAVE_UP or (
+            last_ended_us <= ended_us and last_outcome in _GAVE_UP
+        ):
+            return PreemptionOrder.SECOND
+        return PreemptionOrder.FIRST

@@ -15,6 +15,7 @@ from sqlalchemy import (
 )
 
 from ett_service.storage.engine.store import Readable
+from ett_service.storage.engine.trips import read_together
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import dirty, event, job, job_history, job_ledger, store
 
@@ -67,8 +68,11 @@ _LATER_PROJECTS = job.c.project_id > bindparam("of_project")
 
 _LOCK = (
     select(job.c.job)
-    .where(*of_jobs(job), job.c.pruned_us.is_(None))
-    .order_by(job.c.project_id, job.c.job)
+    .where(
+        job.c.project_id == bindparam("project_id"),
+        job.c.job == bindparam("job"),
+        job.c.pruned_us.is_(None),
+    )
     .with_for_update(key_share=True)
 )
 _TAKE = delete(dirty).where(*of_jobs(dirty))
@@ -126,7 +130,10 @@ def pruned(conn: Connection) -> int:
 
 def lock(conn: Connection, batch: JobBatch) -> JobBatch:
     """Lock the jobs until the transaction ends, and return those that are still whole."""
-    return batch._replace(jobs=list(conn.scalars(_LOCK, batch.parameters())))
+    # A job each, in order: Citus locks rows of one at a time. They are in one trip all the same.
+    keys = [JobKey(batch.project_id, name) for name in sorted(batch.jobs)]
+    locked = read_together(conn, [(_LOCK, key._asdict()) for key in keys])
+    return batch._replace(jobs=[name for rows in locked for (name,) in rows])
 
 
 def take_marks(conn: Connection, batch: JobBatch) -> None:

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, Table, bindparam, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, case, select, tuple_, update
 
 from ett_service.core.fleet.counters import OF_A_CLUSTER, Seen, family_of, job_counters, open_work
 from ett_service.core.fleet.owned_time import Frame, last_at
@@ -121,7 +121,7 @@ TURN = "turn"
 GAUGES = "gauges"
 
 AT_ONCE = 200
-"""Jobs whose samples are counted in one transaction; their folds wait meanwhile."""
+"""Jobs whose samples are counted in one transaction."""
 
 Labels: TypeAlias = tuple[str, str]
 """Cluster and cohort; the cohort is empty for families without that label."""
@@ -187,12 +187,19 @@ _FRESH = (
     .where(counted.c.fresh > 0)
     .order_by(counted.c.project_id, counted.c.job)
     .limit(bindparam("most"))
-    .with_for_update(of=counted, skip_locked=True)
 )
+#: A fold is not kept waiting: what it says meanwhile stays fresh, and a deleted job is left alone.
 _SETTLE = (
     update(counted)
-    .where(counted.c.project_id == bindparam("of_project"), counted.c.job == bindparam("of_job"))
-    .values(counted=bindparam("now_counted"), fresh=0)
+    .where(
+        counted.c.project_id == bindparam("of_project"),
+        counted.c.job == bindparam("of_job"),
+        counted.c.counted == bindparam("was_counted"),
+    )
+    .values(
+        counted=bindparam("now_counted"),
+        fresh=case((counted.c.said == bindparam("now_counted"), 0), else_=counted.c.fresh),
+    )
 )
 
 _sums = msgspec.json.Decoder(dict[str, int]).decode
@@ -259,7 +266,12 @@ def advance(conn: Connection, now_us: int, limits: LabelLimits) -> int | None:
     conn.execute(
         _SETTLE,
         [
-            {"of_project": row.project_id, "of_job": row.job, "now_counted": row.said}
+            {
+                "of_project": row.project_id,
+                "of_job": row.job,
+                "was_counted": row.counted,
+                "now_counted": row.said,
+            }
             for row in fresh
         ],
     )

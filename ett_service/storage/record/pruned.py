@@ -4,21 +4,15 @@ from sqlalchemy import Connection, bindparam, select
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import rfc3339
-from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
+from ett_service.storage.engine.trips import read_together
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.schema import job
 
 _AT = select(job.c.pruned_us).where(
     job.c.project_id == bindparam("project_id"), job.c.job == bindparam("job")
 )
 # What a mark's foreign key would lock anyway, in the order in which it would.
-_LOCKED = (
-    select(job.c.job, job.c.pruned_us)
-    .where(*of_jobs(job))
-    .order_by(job.c.job)
-    .with_for_update(read=True, key_share=True)
-)
-# Most batches are of one job, and a list of jobs is written into the statement each time.
-_LOCKED_ALONE = _AT.with_for_update(read=True, key_share=True)
+_LOCKED = _AT.with_for_update(read=True, key_share=True)
 
 
 class RecordPruned(EttError):
@@ -32,12 +26,16 @@ def pruned(conn: Connection, batch: JobBatch) -> set[str]:
 
     That holds until the transaction ends; until it, a job's pruner waits.
     """
-    if len(batch.jobs) == 1:
-        (name,) = batch.jobs
-        at_us = conn.scalar(_LOCKED_ALONE, JobKey(batch.project_id, name)._asdict())
-        return set() if at_us is None else {name}
-    rows = conn.execute(_LOCKED, batch.parameters())
-    return {name for name, pruned_us in rows if pruned_us is not None}
+    names = sorted(batch.jobs)
+    # A job each: Citus locks rows of one at a time. They are in one trip all the same.
+    locked = read_together(
+        conn, [(_LOCKED, JobKey(batch.project_id, name)._asdict()) for name in names]
+    )
+    return {
+        name
+        for name, rows in zip(names, locked, strict=True)
+        if any(at_us is not None for (at_us,) in rows)
+    }
 
 
 def pruned_us(conn: Connection, key: JobKey) -> int | None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 
 from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.engine.trips import read_together
 from ett_service.storage.schema import detection_run, job, job_ledger, project
 
 _NO_POWER = "{}"
@@ -42,10 +43,15 @@ _LATEST = (
 _SEARCHED_UP_TO = exists().where(
     detection_run.c.project_id == project.c.id, detection_run.c.at_us >= bindparam("at_us")
 )
-_HAS_BEGUN = exists().where(
-    job_ledger.c.project_id == project.c.id, job_ledger.c.started_us < bindparam("at_us")
+_UNSEARCHED = select(project.c.id).where(~_SEARCHED_UP_TO).order_by(project.c.id)
+_BEGUN = (
+    select(job_ledger.c.project_id)
+    .where(
+        job_ledger.c.project_id == bindparam("of_project"),
+        job_ledger.c.started_us < bindparam("at_us"),
+    )
+    .limit(1)
 )
-_BEHIND = select(project.c.id).where(~_SEARCHED_UP_TO, _HAS_BEGUN).order_by(project.c.id)
 _RUNS_OF = select(detection_run.c.at_us).where(
     detection_run.c.project_id == bindparam("of_project")
 )
@@ -81,7 +87,9 @@ _FORGET_BODIES = (
 
 def projects_behind(conn: Connection, at_us: int) -> list[int]:
     """Return the projects with jobs from before *at_us* that were not searched up to then."""
-    return list(conn.execute(_BEHIND, {"at_us": at_us}).scalars())
+    ids = conn.scalars(_UNSEARCHED, {"at_us": at_us}).all()
+    begun = read_together(conn, [(_BEGUN, {"of_project": each, "at_us": at_us}) for each in ids])
+    return [project_id for rows in begun for (project_id,) in rows]
 
 
 def unsearched(conn: Connection, project_id: int, at_us: int) -> UnsearchedHistory | None:
