@@ -125,18 +125,24 @@ def slices(span: Span, one_in: int) -> list[Span]:
 def _ended_in(dialect: str, cohort_filter: CohortFilter, window: Span) -> Select[int, str]:
     spans, start_us, end_us = _SPANS[dialect]
     ledger = job_ledger.c
-    adds = contributed([contribution.c.job], cohort_filter, window).where(
-        contribution.c.project_id == ledger.project_id, contribution.c.job == ledger.job
-    )
     wanted = and_(
         of_projects(ledger.project_id, cohort_filter),
         ledger.ended_us >= start_us,
         ledger.ended_us < end_us,
         ledger.started_us < window[1],
-        exists(adds),
     )
     # An outer join is begun from the slices; SQLite would begin an inner one from all the jobs.
-    return select(ledger.project_id, ledger.job).select_from(spans).outerjoin(job_ledger, wanted)
+    ended = (
+        select(ledger.project_id, ledger.job)
+        .select_from(spans)
+        .outerjoin(job_ledger, wanted)
+        .subquery("ended")
+    )
+    # Apart from the slices: Citus would not look for them among rows of a function.
+    adds = contributed([contribution.c.job], cohort_filter, window).where(
+        contribution.c.project_id == ended.c.project_id, contribution.c.job == ended.c.job
+    )
+    return select(ended.c.project_id, ended.c.job).where(exists(adds))
 
 
 def _parameters(dialect: str, spans: Sequence[Span]) -> Mapping[str, object]:

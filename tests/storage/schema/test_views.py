@@ -86,7 +86,7 @@ def _spelled_out(names: list[str]) -> Iterator[str]:
 
 def test_every_view_has_the_columns_that_its_page_describes(store: Store) -> None:
     with store.reading() as conn:
-        names = inspect(conn).get_view_names()
+        names = [name for name in inspect(conn).get_view_names() if name.startswith("ett_")]
         built = {
             name: {column["name"] for column in inspect(conn).get_columns(name)} for name in names
         }
