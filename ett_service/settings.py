@@ -57,7 +57,7 @@ OTHER_VARIABLES = frozenset(
         "ETT_AGENT_STAGES", "ETT_ALLOCATED_AT", "ETT_API_KEY", "ETT_ATTEMPT", "ETT_AUTO",
         "ETT_CONFIG", "ETT_CORPUS", "ETT_CYCLE", "ETT_DISABLED", "ETT_GPUS", "ETT_JOB",
         "ETT_LAUNCH", "ETT_LAUNCHED_AS", "ETT_LAUNCHER", "ETT_RANK", "ETT_SPOOL",
-        "ETT_SUBMITTED_AT", "ETT_TEST_DATABASE_URL", "ETT_URL",
+        "ETT_SUBMITTED_AT", "ETT_TEST_CITUS_URL", "ETT_TEST_DATABASE_URL", "ETT_URL",
     }
 )  # fmt: skip
 """Variables that the client, the command line and the tests read; they are not settings."""

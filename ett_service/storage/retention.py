@@ -30,6 +30,7 @@ from sqlalchemy.exc import OperationalError
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import JobState
+from ett_service.storage.engine import citus
 from ett_service.storage.engine.statements import lift_time_limit, replace_rows
 from ett_service.storage.fleet import contributions
 from ett_service.storage.receivers.deliveries import DeliveryState
@@ -303,7 +304,8 @@ def table_sizes(conn: Connection) -> dict[str, int]:
             rows = conn.execute(_SQLITE_SIZES).all()
         except OperationalError:  # this SQLite was built without the table of pages
             return {WHOLE: file_bytes}
-    return {name: int(size) for name, size in rows if name in metadata.tables}
+    sizes = {name: int(size) for name, size in rows} | citus.sizes(conn)
+    return {name: size for name, size in sizes.items() if name in metadata.tables}
 
 
 def _week_bytes(conn: Connection, total_bytes: int, now_us: int) -> int | None:

@@ -1,7 +1,7 @@
 """Citus: the same schema, with the rows of jobs spread over several PostgreSQL servers by job.
 
-Here alone anybody knows of it: every other statement is one that a single PostgreSQL and Citus
-both take. Tables of jobs have the project and the job in their primary key, and all rows of a job
+Here alone anybody asks for it: every other statement is one that a single PostgreSQL and Citus both
+take. Tables of jobs have the project and the job in their primary key, and all rows of a job
 lie on one node, so a fold is at one. What jobs refer to is on every node, and all else on the
 coordinator.
 """
@@ -27,6 +27,11 @@ _SPREAD = text(
     "AND (partmethod = 'h' OR (partmethod = 'n' AND repmodel = 't'))"
 )
 _TABLES = text("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+_SIZES = text(
+    "SELECT relname, citus_total_relation_size(logicalrelid, fail_on_error => false) "
+    "FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid "
+    "WHERE relnamespace = current_schema()::regnamespace"
+)
 _REFERENCES = text(
     "SELECT conrelid::regclass AS of_table, conname AS name, pg_get_constraintdef(oid) AS said "
     "FROM pg_constraint WHERE contype = 'f' AND connamespace = current_schema()::regnamespace "
@@ -93,6 +98,13 @@ def _spread(conn: Connection) -> set[str]:
     if conn.dialect.name != "postgresql" or not conn.scalar(_IS_THERE):
         return set()
     return set(conn.scalars(_SPREAD))
+
+
+def sizes(conn: Connection) -> dict[str, int]:
+    """Return the bytes of tables on all nodes, with their indexes, where any are spread."""
+    if not _spread(conn):
+        return {}
+    return {name: int(size) for name, size in conn.execute(_SIZES) if size is not None}
 
 
 def _require_coordinator(conn: Connection) -> None:

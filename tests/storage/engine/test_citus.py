@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import verify, verify_rollups
+from ett_service.storage import retention
 from ett_service.storage.engine.citus import EVERYWHERE, is_of_jobs
 from ett_service.storage.engine.errors import WrongStore
 from ett_service.storage.engine.migrate import migrate
@@ -101,6 +102,18 @@ def test_a_fleet_has_the_numbers_that_it_has_on_one_machine(store: Store, tmp_pa
 
 
 @ON_CITUS
+def test_the_size_of_a_table_is_that_on_all_nodes(store: Store) -> None:
+    with running(store) as service:
+        _answers(service)
+
+    with store.reading() as conn:
+        bytes_of = retention.table_sizes(conn)
+        on_coordinator = conn.scalar(text("SELECT pg_total_relation_size('event')"))
+    assert bytes_of["event"] > 4 * on_coordinator
+    assert bytes_of.keys() == metadata.tables.keys()
+
+
+@ON_CITUS
 def test_a_fleet_is_recomputed_without_a_difference(store: Store) -> None:
     with running(store) as service:
         before = _answers(service)
@@ -122,9 +135,9 @@ def _answers(service: Service) -> dict[str, Any]:
     service.ingest([*first[:10], *second])
     service.ingest([*first[10:], *third])
     again = service.send([*first, *third]).json()
-    assert (again["duplicates"], again["rejected"]) == (len(first) + len(third), 0)
+    assert (again["duplicate"], again["rejected"]) == (len(first) + len(third), 0)
     other = service.send([{**first[-1], "id": first[0]["id"]}, *second[:1]]).json()
-    assert (other["duplicates"], other["rejected"]) == (1, 1)
+    assert (other["duplicate"], other["rejected"]) == (1, 1)
     MetricsThread(service.store, service.clock).publish()
     return dict(_read(service))
 
