@@ -14,6 +14,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import events
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders.clock import SECOND
+from tests.builders.databases.engines import ON_SERVERS
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
 from tests.builders.ledgers import (
     LATE_IN_IT,
@@ -70,7 +71,7 @@ def test_a_crash_between_any_two_steps_leaves_the_marks_for_the_next(
         assert stored(store, key) == recomputed(store, key, LATE_IN_IT)
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@ON_SERVERS
 @pytest.mark.parametrize("forward", [True, False])
 def test_facts_that_come_between_any_two_steps_are_folded_now_or_keep_their_mark(
     store: Store, project_id: int, *, forward: bool
@@ -97,7 +98,7 @@ def _has(store: Store, key: JobKey, fact: Event) -> bool:
         return fact in events.events(conn, *key)
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@ON_SERVERS
 def test_a_second_worker_leaves_a_job_that_the_first_is_at(store: Store, project_id: int) -> None:
     for statement in itertools.count(1):
         key = JobKey(project_id, f"shared-{statement}")

@@ -39,12 +39,17 @@ _REFERENCES = text(
     "OR confrelid = ANY (CAST(:tables AS regclass[])))"
 )
 _ONE_BY_ONE = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
-#: A transaction that read many shards at once could not insert a cohort, which is on every node.
-_ALWAYS_ONE_BY_ONE = text("""
+#: A transaction that read many shards at once could not insert a cohort, which is on every node;
+#: and two mergers would wait for each other, though they take folds of other slots.
+_OF_SESSIONS = {
+    "citus.multi_shard_modify_mode": "sequential",
+    "citus.all_modifications_commutative": "on",
+}
+_SET = """
 DO $$ BEGIN EXECUTE format(
-    'ALTER DATABASE %I SET citus.multi_shard_modify_mode TO %L', current_database(), 'sequential'
+    'ALTER DATABASE %I SET {name} TO {value}', current_database()
 ); END $$
-""")
+"""
 
 #: Citus leaves a trigger out that is for TRUNCATE, too: a table that only grows needs one more.
 _REFUSE_EMPTYING_APART = (
@@ -87,7 +92,8 @@ def spreading(conn: Connection, *, asked: bool) -> Iterator[None]:
     else:
         yield
     if not is_spread:
-        conn.execute(_ALWAYS_ONE_BY_ONE)
+        for name, value in _OF_SESSIONS.items():
+            conn.execute(text(_SET.format(name=name, value=value)))
         for statement in _REFUSE_EMPTYING_APART:
             conn.exec_driver_sql(statement)
     _spread_new(conn)

@@ -305,11 +305,13 @@ def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
     Return how many those were. Slots that another merger is at are left to it. *conn* reads no
     more; its writes are sent with the commit.
     """
-    parameters: dict[str, Any] = {"most": MERGED_AT_ONCE}
+    free: Collection[int] = range(SLOTS) if slots is None else slots
     if conn.dialect.name == "postgresql":
-        parameters["slots"] = hold_free_slots(conn, range(SLOTS) if slots is None else slots)
-    in_some = len(parameters.get("slots", range(SLOTS))) < SLOTS
-    taken = conn.execute(_taking(in_some=in_some), parameters).all()
+        free = hold_free_slots(conn, free)
+    if not free:
+        return 0
+    parameters = {"most": MERGED_AT_ONCE, **({"slots": free} if len(free) < SLOTS else {})}
+    taken = conn.execute(_taking(in_some=len(free) < SLOTS), parameters).all()
     deltas = _added_up(conn, taken)
     begin_last_trip(conn)
     _write_each(conn, deltas)
@@ -334,8 +336,8 @@ _EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
 @cache
 def _taking(*, in_some: bool) -> Executable:
     keys = tuple(unmerged.primary_key)
-    # Chosen ahead of the deletion: PostgreSQL may run a subquery once a row, each time with a limit
-    # of its own. No row is locked, which Citus does for one job at a time only.
+    # Chosen ahead of the deletion, as a subquery PostgreSQL may run once a row, each time with a
+    # limit of its own.
     query = select(*keys).limit(bindparam("most"))
     if in_some:
         query = query.where(in_slots(unmerged))

@@ -152,8 +152,6 @@ def _read(service: Service) -> Iterator[tuple[str, Any]]:
 
 
 def _differences(store: Store) -> list[object]:
-    return [
-        difference
-        for compared in (*verify(store), *verify_rollups(store))
-        for difference in compared.differences
-    ]
+    of_jobs = [difference for job in verify(store) for difference in job.differences]
+    of_rollups = [difference for day in verify_rollups(store) for difference in day.differences]
+    return [*of_jobs, *of_rollups]

@@ -23,6 +23,7 @@ from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.retention import delete_job
 from ett_service.storage.schema import cohort_day, metadata, unmerged
 from tests.builders.clock import HOUR, NOON, RECEIVED_AT
+from tests.builders.databases.engines import ON_SERVERS
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import event
@@ -280,7 +281,7 @@ def test_the_cap_moves_only_what_is_merged(store: Store, project_id: int, act: s
     check_rollups(store)
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@ON_SERVERS
 def test_two_mergers_take_each_fold_once(store: Store, project_id: int) -> None:
     def beside(act: Callable[[], object]) -> None:
         thread = threading.Thread(target=act)

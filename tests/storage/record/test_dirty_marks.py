@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import pytest
 from sqlalchemy import Connection, update
 
 from ett_service.storage.engine.store import Store
@@ -11,6 +10,7 @@ from ett_service.storage.record import dirty_marks, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger
 from tests.builders.clock import NOON, RECEIVED_AT
+from tests.builders.databases.engines import ON_SERVERS
 from tests.builders.ledgers import deliver, marks, refreshed
 from tests.builders.record import progress
 
@@ -72,7 +72,7 @@ def test_ledgers_of_another_formula_fall_due(store: Store, project_id: int) -> N
         assert dirty_marks.waiting(conn, 0, 10).due == [key]
 
 
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+@ON_SERVERS
 def test_a_locked_job_is_skipped_and_takes_events_all_the_same(
     store: Store, project_id: int
 ) -> None:
