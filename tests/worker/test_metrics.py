@@ -1,5 +1,6 @@
 """What is published: counters that equal the ledgers and never go down, and gauges beside them."""
 
+import json
 import math
 import random
 import threading
@@ -18,10 +19,11 @@ from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counters import Labels, PublishedMetrics, ident
 from ett_service.storage.metrics.labels import COHORT, LabelLimits
 from ett_service.storage.record import corrections
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.schema import job as jobs
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from tests.builders.clock import HOUR, MINUTE, NOON
+from tests.builders.databases.statements import FEWEST_STATEMENTS, before_statement
 from tests.builders.jobs import failing_job, wire_event, wire_span
 from tests.builders.servers.application import Service
 
@@ -101,6 +103,40 @@ def test_publishing_again_counts_nothing_twice(service: Service) -> None:
     service.ingest(failing_job())
 
     assert publish(service).marks == publish(service).marks
+
+
+def test_what_a_fold_says_while_it_is_counted_is_counted_the_next_time(service: Service) -> None:
+    # No row is locked meanwhile: a fold may write between any two statements of the publisher.
+    for statement in range(1, 100):
+        job = f"counted-{statement}"
+        service.ingest(starting(job, job))
+        if not fold_while_counting(service, key_of(service, job), statement):
+            assert statement >= FEWEST_STATEMENTS
+            break
+        of_job = minutes(counters(service), ("a", job), "phase_seconds")
+        assert of_job["launcher_init"] == 11
+
+
+def fold_while_counting(service: Service, key: JobKey, statement: int) -> bool:
+    """Have a job say a minute more ahead of a statement of the publisher; False if it has fewer."""
+    with service.store.reading() as conn:
+        batch = JobBatch(key.project_id, [key.job])
+        sample = stored_counters.stored(conn, batch)[key.job]
+    said = json.loads(sample.said)
+    said["phase_seconds:launcher_init"] += MINUTE
+    written: list[JobKey] = []
+
+    def advance(conn: Connection) -> None:
+        def fold() -> None:
+            written.append(key)
+            stored_counters.put(conn, [(key, sample._replace(said=json.dumps(said)))])
+
+        with before_statement(conn, statement, fold):
+            stored_counters.advance(conn, service.clock(), LabelLimits())
+
+    service.store.write(partial(stored_counters.begin, now_us=service.clock()))
+    service.store.write(advance)
+    return bool(written)
 
 
 def test_any_order_of_arrival_ends_at_the_same_counters_or_above(service: Service) -> None:

@@ -336,8 +336,7 @@ _EXCLUDED = select(cohort.c.id, cohort.c.excluded).where(
 @cache
 def _taking(*, in_some: bool) -> Executable:
     keys = tuple(unmerged.primary_key)
-    # Chosen ahead of the deletion, as a subquery PostgreSQL may run once a row, each time with a
-    # limit of its own.
+    # Chosen ahead of the deletion: a subquery may run once a row, each time with its own limit.
     query = select(*keys).limit(bindparam("most"))
     if in_some:
         query = query.where(in_slots(unmerged))
