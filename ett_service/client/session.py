@@ -142,7 +142,7 @@ class Session:
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
             end = tallies.LastEnd(ended_us, identity.cycle, identity.job)
-            tallies.leave(closing.directory, identity.launch, closing.tally, end)
+            tallies.leave(closing.directory, identity.launch, sender.sent(), end)
         elif identity.leads and not self._is_forked:
             left = _EXIT_SECONDS - (mono_us() - ended_us) / 1e6
             notices.notice(closing.line(min(left, notices.ASK_SECONDS)))

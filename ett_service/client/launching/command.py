@@ -38,7 +38,7 @@ from ett_service.client.launching.runs import (
     shared_name,
 )
 from ett_service.client.recorder import Recorder
-from ett_service.client.sending.backlog import spools, unsent_lines
+from ett_service.client.sending.backlog import sent_lines, spools, unsent_lines
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
@@ -213,7 +213,7 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
         recorder.write({"type": "job_ended", "cycle": None, **ending})
     sender = launch.session.sender
     launch.session.close()
-    launch.sent = sender.closing().tally + sender.carried_over
+    launch.sent = sender.sent()
     _ship_after(launch, recorder.identity, as_json=as_json)
 
 
@@ -280,6 +280,7 @@ def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
     """Send what the child left, and say what went where; its exit code stays its own."""
     directory = job_directory(default_root(launch.env), identity.job)
     shipment = Shipment()
+    launch.sent.accepted += sent_lines(directory, identity.launch)
     if launch.target is not None:
         try:
             shipment = ship(spools(directory), launch.target, seconds=_AFTER_CHILD_SECONDS)
