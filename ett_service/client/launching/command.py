@@ -48,7 +48,7 @@ from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import say_allocation
-from ett_service.client.starting.slurm import submission
+from ett_service.client.starting.slurm import instants
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
@@ -158,7 +158,7 @@ def _before(launch: Launch) -> None:
     """Name the job for the child, whatever that would call it."""
     env, command = launch.env, launch.command
     if env.get("SLURM_PROCID", "0") == "0":
-        env |= submission(env)  # one of all tasks asks
+        env |= instants(env)  # one of all tasks asks
     name = job_name(env)
     if name is None:
         if env.get("ETT_JOB"):
