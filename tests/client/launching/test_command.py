@@ -181,7 +181,7 @@ def test_signals_reach_the_child(tmp_path: Path) -> None:
 
 
 SCONTROL = """#!/bin/sh
-echo "JobId=$4 JobState=$STATE PreemptTime=$PREEMPT SubmitTime=1700000000 StartTime=1700000060 Reason=None"
+echo "JobId=$4 JobState=$STATE SubmitTime=1700000000 StartTime=1700000060 PreemptTime=$PREEMPT X=y"
 """
 
 
