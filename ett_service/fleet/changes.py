@@ -241,14 +241,17 @@ class _Begun:
             for cohorts in asked
             if cohorts != self._whole
         }
+        in_hour, at = self._hours.hours(), {kind: of.hours() for kind, of in self._kinds.items()}
+        self._begun_in = {
+            (cohorts, kind): np.isin(at[kind], np.unique(in_hour[in_part]))
+            for cohorts, in_part in self._in_parts.items()
+            for kind in Kind
+        }
 
     def durations(self, scope: Scope, kind: Kind, window: Window) -> tuple[Integers, Integers]:
         """Return what began in the window, and the job of each."""
-        timeline, is_wanted = self._kinds[kind], None
-        in_part = self._in_parts.get(scope.cohorts)
-        if in_part is not None:
-            is_wanted = np.isin(timeline.hours(), self._hours.hours()[in_part])
-        values, jobs = timeline.within(window, is_wanted)
+        is_wanted = self._begun_in.get((scope.cohorts, kind))
+        values, jobs = self._kinds[kind].within(window, is_wanted)
         return values[:, 0], jobs
 
     def ett(self, scope: Scope, window: Window) -> tuple[Integers, Integers]:
