@@ -125,6 +125,20 @@ def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) 
     )
 
 
+def test_beside_what_takes_nothing_from_a_job_all_together_take_what_the_other_takes(
+    fleet: Store,
+) -> None:
+    # One job failed of infra, another of its user: each is taken from by one of these alone.
+    texts = ["cut infra failures by 100%", "cut user failures by 100%"]
+
+    both = _answer(fleet, *texts)
+
+    alone = [_answer(fleet, text).gains[0] for text in texts]
+    assert [(gain.failures, gain.jobs) for gain in alone] == [(1, 1), (1, 1)]
+    assert both.together.gpu_us == sum(gain.gpu_us for gain in alone)
+    assert (both.together.failures, both.together.jobs) == (2, 2)
+
+
 def test_only_time_inside_the_window_goes(fleet: Store) -> None:
     # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
     window = Window(NOON + HOUR, NOON + 2 * HOUR)

@@ -296,6 +296,11 @@ class Counterfactual:
             for each in categories:
                 self._stages[attempt.number, each] *= stays
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the scenarios can take nothing from the job: others act as without them."""
+        return not (self._categories or self._stages or self._chances.changes)
+
     def saved(self, times: Iterable[OwnedTime]) -> Saved:
         """Return what of this time of the job would not be there."""
         if not (self._stages or self._chances.changes):
