@@ -1,7 +1,7 @@
 """MLflow's list of runs beside our list of jobs: first load in the same browser, in turns.
 
 MLflow is the program of a virtual environment of its own, in which ``pip install mlflow`` was
-done: ``python -m benchmarks.job_lists /tmp/mlflow-env/bin/python``. It has a run for each job of
+done: ``python -m benchmarks.job_lists PYTHON``. It has a run for each job of
 the demo fleet, with its name, begin, end, team, model and ETT%, in SQLite as ours are. Each load
 has a browser of its own, so nothing is cached, and both servers were asked once before. A list is
 drawn when the job that began last stands in it. Printed are medians.
