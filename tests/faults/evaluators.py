@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.state import StateRules
@@ -96,9 +96,11 @@ class Looks:
         return self.gate.tick() * HOUR_US
 
     def evaluate(
-        self, _conn: Connection, _project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
+        self, conn: Connection, _project_id: int, as_of_us: int, _plan: Plan, _memory: Memory
     ) -> RunResult:
         """Find what is to be found, once that is allowed."""
+        if conn.dialect.name == "postgresql":  # who is paused is to be refused by the lease alone
+            conn.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
         tick, child = as_of_us // HOUR_US, os.getpid()
         say(Message(LOOKS, child, tick))
         self.gate.wait(child, tick)

@@ -15,9 +15,11 @@ from tests.builders.trainers import environment, run_trainer
 log = logging.getLogger(__name__)
 
 TRAINER = """
-import json, sys, time
+import json, os, sys, time
 ett.init(torch=False)
-emits, taken, read = int(sys.argv[1]), [], time.perf_counter_ns
+emits, taken, bare, read = int(sys.argv[1]), [], [], time.perf_counter_ns
+line = b"x" * 300
+file = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 busy = time.thread_time_ns()
 for n in range(emits):
     began = read()
@@ -26,13 +28,20 @@ for n in range(emits):
     else:
         with ett.phase("evaluation"):
             pass
-    taken.append(read() - began)
+    ended = read()
+    if n % 100 == 0:
+        os.write(file, line)
+        os.write(file, line)
+    bare.append(read() - ended)
+    taken.append(ended - began)
 busy = time.thread_time_ns() - busy
 taken.sort()
+bare.sort()
 print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 999 // 1000] / 1e3,
-    "worst_us": taken[-1] / 1e3, "share_of_a_step_of_10_ms": busy / emits / 1e7}))
+    "p999_us_of_writes": bare[emits * 999 // 1000] / 1e3, "worst_us": taken[-1] / 1e3,
+    "share_of_a_step_of_10_ms": busy / emits / 1e7}))
 """
-"""Every hundredth step has an evaluation."""
+"""Every hundredth step has an evaluation, and beside it as many bare writes, which wait alike."""
 
 
 @contextmanager
@@ -54,12 +63,13 @@ def test_no_call_waits_for_a_server(
     tmp_path: Path, server: Callable[[], AbstractContextManager[str]], emits: int
 ) -> None:
     with server() as url:
-        done = run_trainer(TRAINER, environment(tmp_path, url), str(emits))
+        file = str(tmp_path / "bare")
+        done = run_trainer(TRAINER, environment(tmp_path, url), str(emits), file)
     assert done.returncode == 0, done.stderr
     costs = json.loads(done.stdout)
     log.warning("%d calls: %s", emits, costs)
-    # Orders of magnitude below what any exchange would take, on a busy machine as well. The share
-    # of a step is of processor time: who else is busy is not in it.
+    # Orders of magnitude below what any exchange would take. Where the machine is busy, bare writes
+    # wait as well. The share of a step is of processor time: who else is busy is not in it.
     assert costs["p50_us"] <= 20
-    assert costs["p999_us"] <= 5000
+    assert costs["p999_us"] <= max(5000, 10 * costs["p999_us_of_writes"])
     assert costs["share_of_a_step_of_10_ms"] <= 0.001
