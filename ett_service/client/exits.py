@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ class Exits:
         self._last = last
         self._pid = os.getpid()
         self._code: object = None
+        self._is_interrupted = False
         self._excepthook = sys.excepthook
         self._exit = sys.exit
 
@@ -45,11 +47,13 @@ class Exits:
         """Report on this process from now on, not on the one that it was forked from."""
         self._pid = os.getpid()
         self._code = None
+        self._is_interrupted = False
 
     def _on_exception(
         self, kind: type[BaseException], error: BaseException, where: TracebackType | None
     ) -> None:
         if os.getpid() == self._pid:
+            self._is_interrupted = isinstance(error, KeyboardInterrupt)
             self._tell_of(error)
         self._excepthook(kind, error, where)
 
@@ -68,6 +72,18 @@ class Exits:
         if os.getpid() == self._pid:
             self._tell(ending_of_code(self._code))
         self._last()
+        if self._is_interrupted:
+            _die_of_the_interrupt()
+
+
+def _die_of_the_interrupt() -> None:
+    """Let Python end by SIGINT after Ctrl-C, as it would have without us.
+
+    It notes that in a flag, which any code that is made of a string clears: named tuples are, and
+    data classes, wherever the sending imports some.
+    """
+    with suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")  # noqa: S102 -- the one way to set that flag
 
 
 def ending_of(error: BaseException) -> dict[str, Any]:

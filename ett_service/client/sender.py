@@ -23,6 +23,7 @@ from ett_service.client.sending.delivery import (
 from ett_service.client.sending.notices import Closing, goes_on, notice
 from ett_service.client.sending.pace import PAUSE_SECONDS, Pace
 from ett_service.client.sending.seals import bare
+from ett_service.client.sending.spool import OWNER
 from ett_service.client.sending.sweeping import KEPT_SECONDS, sweep
 from ett_service.client.starting.opening import begins_first
 
@@ -65,7 +66,7 @@ class Sender:
         self._given_up: Counter[str] = Counter()  #: by reason, to be told with the next batch
         self._backlog = Backlog(recorder.spool.directory, alive=True)
         self._courier: Courier | None = None
-        self.carried_over = Tally()  #: of what dead processes left
+        self._carried_over = Tally()  #: of what dead processes left
         self._reported: Counter[str] = Counter()  #: of what the spool has dropped
         self._is_waiting = False  #: what is left is not sent at once
         self._taken: list[bytes] = []  #: out of its memory, and under way
@@ -84,13 +85,21 @@ class Sender:
     def closing(self) -> Closing:
         """Return what became of the events; to be asked once, when no more will be written."""
         recorder, spool = self._recorder, self._recorder.spool
-        tally = Tally() if self._courier is None else self._courier.tally
+        tally = self._own_tally()
         recorded = next(recorder.lines.numbers) - 1
         lost = len(spool.ring) + len(self._taken) + sum(spool.dropped.values())
         unsent = max(recorded - tally.settled - lost, 0) if self._unsent_bytes() else 0
         directory = spool.directory.parent
         job = recorder.identity.job
         return Closing(job, self._target, directory, tally, unsent, self._trouble, lost)
+
+    def sent(self) -> Tally:
+        """Return what was sent, of dead processes too, as far as no spool is left to tell it."""
+        is_left = (self._recorder.spool.directory / OWNER).exists()
+        return self._carried_over + (Tally() if is_left else self._own_tally())
+
+    def _own_tally(self) -> Tally:
+        return Tally() if self._courier is None else self._courier.tally
 
     def flush(self, timeout: float) -> bool:
         """Try now, whatever was to be waited for; True if the server has everything.
@@ -303,6 +312,8 @@ class Sender:
                 if backlog is None:
                     continue
                 if self._carry_over(Courier(target, backlog, self._timeout)):
+                    if backlog.owner.get("launch") == self._recorder.identity.launch:
+                        self._carried_over.accepted += backlog.sent
                     backlog.discard()
                 return
         again = _ADOPT_SECONDS if self._recorder.identity.leads else math.inf
@@ -317,7 +328,9 @@ class Sender:
         while time.monotonic() < until and not self._wake.is_set():
             verdict = courier.carry_one()
             tally, courier.tally = courier.tally, Tally()
-            self.carried_over += tally
+            if courier.backlog.owner.get("launch") == self._recorder.identity.launch:
+                tally.accepted = tally.duplicate = 0  # its spool counts them until it is gone
+            self._carried_over += tally
             if verdict is None:
                 return True
             self._heed(verdict, 0)

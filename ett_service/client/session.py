@@ -25,7 +25,13 @@ from ett_service.client.lines import OUTCOMES, Lines, new_producer
 from ett_service.client.recorder import Cost, Recorder
 from ett_service.client.reporting.loop import step_due
 from ett_service.client.sending.spool import Spool, default_root, job_directory
-from ett_service.client.starting.opening import own_launch, say_facts, say_start, say_startup
+from ett_service.client.starting.opening import (
+    own_launch,
+    rank_of_group,
+    say_facts,
+    say_start,
+    say_startup,
+)
 
 _EXIT_SECONDS = 1.5  #: so that an exit takes two seconds on a busy machine as well
 
@@ -142,7 +148,7 @@ class Session:
         identity = self.setup.identity
         if os.environ.get(tallies.LAUNCHER):
             end = tallies.LastEnd(ended_us, identity.cycle, identity.job)
-            tallies.leave(closing.directory, identity.launch, closing.tally, end)
+            tallies.leave(closing.directory, identity.launch, sender.sent(), end)
         elif identity.leads and not self._is_forked:
             left = _EXIT_SECONDS - (mono_us() - ended_us) / 1e6
             notices.notice(closing.line(min(left, notices.ASK_SECONDS)))
@@ -310,6 +316,7 @@ def _setup(
 ) -> Setup | None:
     if is_disabled(env) or not (url or env.get("ETT_SPOOL")):
         return None
+    env = {**env, **rank_of_group(env)}
     identity = identify(env, job, os.uname().nodename, own_launch(env))
     if identity is None:
         misused(

@@ -8,7 +8,12 @@ from sqlalchemy import Connection
 
 from ett_service.core.fleet.measures import PLAIN
 from ett_service.core.ledger.results import JobLedger
-from ett_service.core.planning.compile_advice import CompileAdvice, advise
+from ett_service.core.planning.compile_advice import (
+    CompileAdvice,
+    LastRecompiles,
+    advise,
+    last_recompiles,
+)
 from ett_service.core.planning.compiles import Compile, compiles_of
 from ett_service.core.words import Category, Phase
 from ett_service.fleet.scope import Scope, Window
@@ -46,9 +51,14 @@ class FleetCompileAdvice:
 
 def job_compile_advice(
     conn: Connection, project_id: int, job: str, ledger: JobLedger
-) -> CompileAdvice:
-    """Advise for one job, from all of its life."""
-    return advise(_compiles(conn, JobKey(project_id, job), ledger))
+) -> tuple[CompileAdvice, LastRecompiles | None]:
+    """Advise for one job, from all of its life, and say what its last attempt compiled again.
+
+    That is None where no attempt has begun.
+    """
+    compiles = _compiles(conn, JobKey(project_id, job), ledger)
+    last = ledger.attempts[-1].number if ledger.attempts else None
+    return advise(compiles), None if last is None else last_recompiles(compiles, last)
 
 
 def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> FleetCompileAdvice:

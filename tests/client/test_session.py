@@ -1,5 +1,6 @@
 """Whole lives of trainers: how they begin, fork, break and end."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -125,6 +126,14 @@ raise ValueError
 """
     done = run_trainer(code, environment(tmp_path))
     assert (done.returncode, done.stdout) == (1, "mine\n")
+
+
+@pytest.mark.parametrize("launched", [{}, {"ETT_LAUNCHER": "1"}], ids=["alone", "launched"])
+def test_ctrl_c_ends_the_process_by_its_signal(tmp_path: Path, launched: dict[str, str]) -> None:
+    code = "import os, signal; ett.init(); os.kill(os.getpid(), signal.SIGINT)"
+    with serving() as web:
+        env = environment(tmp_path, web.url, **launched)
+        assert run_trainer(code, env).returncode == -signal.SIGINT
 
 
 def test_an_end_may_say_that_no_attempt_will_follow(tmp_path: Path) -> None:

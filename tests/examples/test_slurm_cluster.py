@@ -176,4 +176,5 @@ def test_a_launcher_asks_the_controller_when_its_job_was_submitted_and_why_it_is
     events = {event.get("phase", event["type"]): event for event in spooled(tmp_path)}
     begun = datetime.fromisoformat(events["scheduling"]["start"]).timestamp()
     assert begun == pytest.approx(submitted_at, abs=2)
+    assert events["hardware_setup"]["start"] == events["scheduling"]["at"]
     assert "told to stop by SIGTERM" in events["attempt_ended"]["message"]

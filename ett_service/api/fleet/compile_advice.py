@@ -105,8 +105,20 @@ class CompileAdviceAnswer(Answer):
     )
 
 
+class LastRecompilesAnswer(Answer):
+    """What the job's last attempt compiled again: nothing where the advice was followed."""
+
+    attempt: int = Field(description="Its number.")
+    recompiles: int
+    recompile_seconds: Seconds = Field(validation_alias="us")
+
+
 class JobCompileAdviceAnswer(OfAJob, CompileAdviceAnswer):
     """Advice for one job, from all of its life."""
+
+    last_attempt: LastRecompilesAnswer | None = Field(
+        description="Of the job's last attempt; null before the first has begun."
+    )
 
 
 class GroupCompileAdviceAnswer(OfCohorts, CompileAdviceAnswer):
@@ -145,8 +157,10 @@ def advise_job_on_compiles(
     """
     ledger = ledger_of(conn, project_id, job)
     require_record(conn, JobKey(project_id, job))
-    advice = job_compile_advice(conn, project_id, job, ledger)
-    answer = JobCompileAdviceAnswer.of(advice, job=job, as_of=ledger.as_of)
+    advice, last_attempt = job_compile_advice(conn, project_id, job, ledger)
+    answer = JobCompileAdviceAnswer.of(
+        advice, job=job, as_of=ledger.as_of, last_attempt=last_attempt
+    )
     return listed(form, answer, answer.sources, of=VaryingSourceAnswer, name="compile-advice")
 
 

@@ -211,10 +211,16 @@ def _write_compiles_of(advice: Answer) -> None:
     else:
         write_prose("No compiles with stages: nothing to advise on.")
     write_line()
+    pairs = {
+        "compiling": _of(advice["compile_seconds"], advice["compiles"], "compiles"),
+        "recompiling": _of(advice["recompile_seconds"], advice["recompiles"], "recompiles"),
+    }
+    if last := advice.get("last_attempt"):  # of a job
+        again = _of(last["recompile_seconds"], last["recompiles"], "recompiles")
+        pairs[f"in attempt {last['attempt']}, the last"] = again
     write_pairs(
-        {
-            "compiling": _of(advice["compile_seconds"], advice["compiles"], "compiles"),
-            "recompiling": _of(advice["recompile_seconds"], advice["recompiles"], "recompiles"),
+        pairs
+        | {
             "dynamic sources save": duration(advice["dynamic_seconds"]),
             "a loaded cache saves": duration(advice["uncached_seconds"]),
             "autotuning": duration(advice["autotune_seconds"]),

@@ -38,7 +38,7 @@ from ett_service.client.launching.runs import (
     shared_name,
 )
 from ett_service.client.recorder import Recorder
-from ett_service.client.sending.backlog import spools, unsent_lines
+from ett_service.client.sending.backlog import sent_lines, spools, unsent_lines
 from ett_service.client.sending.courier import Tally
 from ett_service.client.sending.delivery import Fate, Target
 from ett_service.client.sending.leftovers import Shipment, ship
@@ -48,7 +48,7 @@ from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import say_allocation
-from ett_service.client.starting.slurm import submission
+from ett_service.client.starting.slurm import instants
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127
@@ -158,7 +158,7 @@ def _before(launch: Launch) -> None:
     """Name the job for the child, whatever that would call it."""
     env, command = launch.env, launch.command
     if env.get("SLURM_PROCID", "0") == "0":
-        env |= submission(env)  # one of all tasks asks
+        env |= instants(env)  # one of all tasks asks
     name = job_name(env)
     if name is None:
         if env.get("ETT_JOB"):
@@ -213,7 +213,7 @@ def _after(launch: Launch, ending: dict[str, Any], *, as_json: bool) -> None:
         recorder.write({"type": "job_ended", "cycle": None, **ending})
     sender = launch.session.sender
     launch.session.close()
-    launch.sent = sender.closing().tally + sender.carried_over
+    launch.sent = sender.sent()
     _ship_after(launch, recorder.identity, as_json=as_json)
 
 
@@ -280,6 +280,7 @@ def _ship_after(launch: Launch, identity: Identity, *, as_json: bool) -> None:
     """Send what the child left, and say what went where; its exit code stays its own."""
     directory = job_directory(default_root(launch.env), identity.job)
     shipment = Shipment()
+    launch.sent.accepted += sent_lines(directory, identity.launch)
     if launch.target is not None:
         try:
             shipment = ship(spools(directory), launch.target, seconds=_AFTER_CHILD_SECONDS)

@@ -66,6 +66,7 @@ class Backlog:
     alive: bool
     position: Position = field(default_factory=Position)
     epoch: str = ""  #: of the store that has what is settled
+    sent: int = 0  #: events that this store has of it
     _seals: Unsealing = field(init=False)
     _thinned: set[int] = field(init=False, default_factory=set)
 
@@ -77,6 +78,7 @@ class Backlog:
             acknowledged = json.loads((self.directory / ACKED).read_text(encoding="ascii"))
             self.position = Position(int(acknowledged["segment"]), int(acknowledged["offset"]))
             self.epoch = str(acknowledged.get("epoch", ""))
+            self.sent = int(acknowledged.get("sent", 0))
 
     @property
     def owner(self) -> dict[str, Any]:
@@ -195,12 +197,14 @@ class Backlog:
         """Let everything that is kept be sent again, to the store *epoch*."""
         self.position = Position()
         self.epoch = epoch
+        self.sent = 0
         self._remember()
 
     def _remember(self) -> None:
         """Overwrite what stands there: a disk that is full has room for that."""
         end = self.position
-        acknowledged = {"segment": end.segment, "offset": end.offset, "epoch": self.epoch}
+        place = {"segment": end.segment, "offset": end.offset}
+        acknowledged = {**place, "epoch": self.epoch, "sent": self.sent}
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with suppress(OSError):
             fd = os.open(self.directory / ACKED, flags, 0o600)
@@ -305,6 +309,16 @@ def unsent_lines(root: Path) -> int:
     for directory in spools(root):
         with adopted(directory) as backlog:
             count += 0 if backlog is None else backlog.unsent_lines()
+    return count
+
+
+def sent_lines(root: Path, launch: str) -> int:
+    """How many events of a launch the server has of the spools that dead processes left."""
+    count = 0
+    for directory in spools(root):
+        with adopted(directory) as backlog:
+            if backlog is not None and backlog.owner.get("launch") == launch:
+                count += backlog.sent
     return count
 
 

@@ -47,7 +47,7 @@ class Courier:
             return None
         verdict = self.carry(piece.lines) if piece.lines else Verdict(Fate.SETTLED)
         if verdict.fate is Fate.SETTLED and self._is_of_this_store(verdict):
-            self._settle(piece, verdict.epoch)
+            self._settle(piece, verdict)
         return verdict
 
     def carry(self, lines: tuple[bytes, ...]) -> Verdict:
@@ -73,11 +73,12 @@ class Courier:
         self.backlog.rewind(verdict.epoch)
         return False
 
-    def _settle(self, piece: Piece, epoch: str) -> None:
+    def _settle(self, piece: Piece, verdict: Verdict) -> None:
         self.tally.unreadable += piece.unreadable
         if piece.unreadable:
             self.dropped["unreadable"] += piece.unreadable
-        self.backlog.advance(piece.end, epoch)
+        self.backlog.sent += verdict.accepted + verdict.duplicate
+        self.backlog.advance(piece.end, verdict.epoch)
 
     def _producer(self) -> str:
         return self.backlog.directory.name

@@ -100,11 +100,34 @@ def _failure(path: Path, env: Mapping[str, str]) -> dict[str, Any] | None:
 _DAY_US = 86_400_000_000
 
 
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def rank_of_group(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that *env* lacks for this process's rank, where torch's group knows it.
+
+    So it is where a script starts its ranks itself, as by ``torch.multiprocessing.spawn``.
+    """
+    group: Any = sys.modules.get("torch.distributed")
+    if env.get("ETT_RANK") or env.get("RANK") or not hasattr(group, "is_initialized"):
+        return {}
+    ranks = group.get_world_size() if group.is_initialized() else 1
+    return {"RANK": str(group.get_rank())} if ranks > 1 else {}
+
+
 def own_launch(env: Mapping[str, str]) -> str:
-    """Name the submission after torchrun's agent, else after this life of this process."""
+    """Name the submission after torchrun's agent, else after this life of this process.
+
+    Ranks that a script started itself have its process in common, but on several nodes nothing.
+    """
     if "TORCHELASTIC_RESTART_COUNT" in env:
         return launch_of_agent(os.getppid(), env)
-    return new_producer()
+    processes: Any = sys.modules.get("multiprocessing.process")
+    parent = None if processes is None else processes.parent_process()
+    if parent is None or not env.get("RANK"):
+        return new_producer()
+    is_alone = env.get("MASTER_ADDR", "localhost") in _LOOPBACK
+    return launch_of_process(parent.pid) if is_alone else ""
 
 
 def launch_of_agent(pid: int, env: Mapping[str, str]) -> str:

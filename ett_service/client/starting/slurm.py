@@ -5,20 +5,25 @@ import subprocess
 from collections.abc import Mapping
 
 _SECONDS = 2.0
-_MEMBER = re.compile(r"(?:^|\s)(JobState|SubmitTime|PreemptTime)=(\S+)")
+_MEMBER = re.compile(r"(?:^|\s)(JobState|SubmitTime|StartTime|PreemptTime)=(\S+)")
 _STATES = re.compile(r"BOOT_FAIL|CANCELLED|DEADLINE|NODE_FAIL|OUT_OF_MEMORY|PREEMPTED|TIMEOUT")
 
 
-def submission(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable that says when the job of *env* was submitted, for its trainer.
+def instants(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what says when the job of *env* was submitted and got its nodes, for its trainer.
 
-    Empty where that is said already, of a later attempt, outside Slurm, and where the controller
-    does not answer within two seconds.
+    Without what *env* says already, and without the submission for a later attempt, which waited
+    for another. Empty outside Slurm, and where the controller does not answer within two seconds.
     """
-    if env.get("ETT_SUBMITTED_AT") or env.get("SLURM_RESTART_COUNT", "0") != "0":
-        return {}
-    at = _controller_record(env).get("SubmitTime", "")
-    return {"ETT_SUBMITTED_AT": at} if at.isdigit() else {}
+    wanted = {}
+    if not env.get("ETT_SUBMITTED_AT") and env.get("SLURM_RESTART_COUNT", "0") == "0":
+        wanted["ETT_SUBMITTED_AT"] = "SubmitTime"
+    # Slurm names it from 23.02 on.
+    if not (env.get("ETT_ALLOCATED_AT") or env.get("SLURM_JOB_START_TIME")):
+        wanted["ETT_ALLOCATED_AT"] = "StartTime"
+    record = _controller_record(env) if wanted else {}
+    named = {variable: record.get(member, "") for variable, member in wanted.items()}
+    return {variable: at for variable, at in named.items() if at.isdigit()}
 
 
 def stopped(env: Mapping[str, str]) -> dict[str, str]:

@@ -41,7 +41,8 @@ def hook_fsdp(module: Any) -> None:
 def hook_device(module: Any) -> None:
     """Measure the first use of a GPU. Raises ``AttributeError``, too."""
     original = module._lazy_init  # noqa: SLF001 -- nothing public tells when it happens
-    if module.is_initialized():
+    is_built = getattr(module, "_is_compiled", lambda: True)  # else each call of it only raises
+    if module.is_initialized() or not is_built():
         return
 
     @functools.wraps(original)

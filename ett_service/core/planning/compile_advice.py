@@ -99,6 +99,15 @@ class CompileAdvice:
         return sum(each.us for each in self.sources)
 
 
+@dataclass(frozen=True, slots=True)
+class LastRecompiles:
+    """The recompiles of a job's last attempt: whether the advice is followed already."""
+
+    attempt: int  #: its number
+    recompiles: int
+    us: int
+
+
 @dataclass(slots=True)
 class _Cost:
     """Compiles of one row, added up."""
@@ -155,6 +164,13 @@ def advise(
         autotune_us=sum(each.us for each in tuned),
         uncached_us=sum(each.us for each in uncached),
     )
+
+
+def last_recompiles(compiles: Iterable[Compile], attempt: int) -> LastRecompiles:
+    """Return what the *attempt*, the job's last, compiled again."""
+    again = [each for each in compiles if each.reason and each.attempt == attempt]
+    n_forward = sum(each.direction == "forward" for each in again)
+    return LastRecompiles(attempt, n_forward, sum(each.us for each in again))
 
 
 def _by_cause(

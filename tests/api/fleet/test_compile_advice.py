@@ -45,6 +45,17 @@ def test_a_job_is_advised_from_the_stages_of_its_compiles(service: Service) -> N
     assert tuned["kernels"] == ["triton_mm_1", "triton_sum_0"]
 
 
+def test_the_recompiles_of_the_last_attempt_say_whether_the_advice_is_followed(
+    service: Service,
+) -> None:
+    before = [event for event in compiling_job("before") if not event.get("attempt")]
+    _settled(service, compiling_job("a"), before)
+    last = service.get("/v1/jobs/a/compile-advice")["last_attempt"]
+    assert last == {"attempt": 1, "recompiles": 0, "recompile_seconds": 0.0}
+    last = service.get("/v1/jobs/before/compile-advice")["last_attempt"]
+    assert last == {"attempt": 0, "recompiles": 1, "recompile_seconds": 120.0}
+
+
 def test_a_recompile_that_no_source_stops_has_a_hint(service: Service) -> None:
     story = compiling_job("a")
     dtype = "0/0: tensor 'x' dtype mismatch. expected Float, actual Double"

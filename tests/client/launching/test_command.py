@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.starting.slurm import submission
+from ett_service.client.starting.slurm import instants
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.builders.servers.web import Reply, serving
 from tests.builders.trainers import environment, run_ett, run_trainer, spooled
@@ -181,7 +181,7 @@ def test_signals_reach_the_child(tmp_path: Path) -> None:
 
 
 SCONTROL = """#!/bin/sh
-echo "JobId=$4 JobState=$STATE PreemptTime=$PREEMPT SubmitTime=1700000000 Reason=None"
+echo "JobId=$4 JobState=$STATE SubmitTime=1700000000 StartTime=1700000060 PreemptTime=$PREEMPT X=y"
 """
 
 
@@ -236,15 +236,18 @@ def test_what_the_controller_knows_of_the_submission_is_asked_of_it_once(tmp_pat
     scontrol.write_text(SCONTROL)
     scontrol.chmod(0o700)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "8041", "PREEMPT": "None"}
-    told = {"ETT_SUBMITTED_AT": "1700000000"}
-    assert submission(env) == told
-    assert submission(env | {"SLURM_RESTART_COUNT": "1"}) == {}
-    assert submission(env | {"ETT_SUBMITTED_AT": "5"}) == {}
-    assert submission({"PATH": env["PATH"]}) == {}
+    submitted = {"ETT_SUBMITTED_AT": "1700000000"}
+    allocated = {"ETT_ALLOCATED_AT": "1700000060"}
+    assert instants(env) == submitted | allocated
+    assert instants(env | {"SLURM_RESTART_COUNT": "1"}) == allocated
+    assert instants(env | {"ETT_SUBMITTED_AT": "5"}) == allocated
+    assert instants(env | {"SLURM_JOB_START_TIME": "5"}) == submitted
+    assert instants(env | {"ETT_ALLOCATED_AT": "5"}) == submitted
+    assert instants({"PATH": env["PATH"]}) == {}
     scontrol.write_text("#!/bin/sh\nsleep 60 & exit 1")
-    assert submission(env) == {}
+    assert instants(env) == {}
     scontrol.unlink()
-    assert submission(env | {"PATH": str(tmp_path)}) == {}
+    assert instants(env | {"PATH": str(tmp_path)}) == {}
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])

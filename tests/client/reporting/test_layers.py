@@ -315,6 +315,19 @@ if __name__ == "__main__":
 """
 
 
+def test_a_build_without_cuda_has_no_device_to_set_up(events_of: EventsOf) -> None:
+    events = events_of("""
+        import pytest
+        with pytest.raises((AssertionError, RuntimeError)):  # or no GPU is here
+            torch.cuda._lazy_init()
+        if torch.backends.cuda.is_built():
+            ett.end(reason="built with CUDA")
+    """)
+    if events[-1].get("reason") == "built with CUDA":
+        pytest.skip("this PyTorch is built with CUDA")
+    assert [event for event in events if event.get("stage") == "device_init"] == []
+
+
 @pytest.mark.long
 def test_a_checkpoint_in_a_process_of_its_own_is_no_life_of_the_rank_and_waits_for_it_block(
     tmp_path: Path,

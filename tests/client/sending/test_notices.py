@@ -143,6 +143,52 @@ def test_a_launcher_sends_and_counts_what_a_killed_child_left(tmp_path: Path) ->
     assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
 
 
+@pytest.mark.parametrize("left", ["", "ett.phase('evaluation').__enter__();"])
+def test_a_launcher_counts_what_a_killed_child_had_sent(tmp_path: Path, left: str) -> None:
+    trainer = (
+        "import ett_service as ett, os, signal; ett.init(); assert ett.flush(60);"
+        f"{left} os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    with serving(accepting) as web:
+        env = environment(tmp_path, web.url)
+        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
+        count = len(web.events)
+    assert done.returncode == 137
+    assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
+
+
+def test_what_a_killed_worker_had_sent_is_counted_whoever_sends_the_rest(tmp_path: Path) -> None:
+    worker = tmp_path / "worker.py"
+    worker.write_text("""
+import os, signal, ett_service as ett
+ett.init()
+assert ett.flush(60)
+ett.phase("evaluation").__enter__()
+os.kill(os.getpid(), signal.SIGKILL)
+""")
+    successor = tmp_path / "successor.py"
+    successor.write_text("""
+import json, os, pathlib, sys, time, ett_service as ett
+ett.init()
+spools = pathlib.Path(os.environ["ETT_SPOOL"])
+def is_left(pid):
+    return any(json.loads(path.read_text())["pid"] == pid for path in spools.rglob("owner.json"))
+while is_left(int(sys.argv[1])):
+    time.sleep(0.1)
+ett.end()
+""")
+    script = (
+        f"{sys.executable} {worker} & pid=$!; wait; ETT_CYCLE=1 {sys.executable} {successor} $pid"
+    )
+    with serving(accepting) as web:
+        done = run_ett(environment(tmp_path / "spool", web.url), "run", "--", "sh", "-c", script)
+        count = len(web.events)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"ett: j: {count} events sent to {web.url}; more: ett job j"
+    )
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [
