@@ -8,17 +8,15 @@ there to be measured, misses its goal.
 Playwright and chromium draw the fleet, the list of jobs, and that job, on a CPU slowed four times,
 each after one answer: the first of a process makes its statements, which takes half a second once.
 How much of a load is the server's stands beside it. Without playwright and chromium the goals of
-drawing are missed, unless ``--no-browser`` leaves them out of the table. ``--mlflow PYTHON``
-draws MLflow's list of runs beside ours: the program of a virtual environment of its own, in which
-``pip install mlflow`` was done; its runs are named as our jobs. ``--store URL`` reads the pages of
-a store that ``benchmarks.large_store`` filled instead.
+drawing are missed, unless ``--no-browser`` leaves them out of the table. ``--store URL`` reads
+the pages of a store that ``benchmarks.large_store`` filled instead. ``benchmarks.job_lists`` draws
+MLflow's list of runs beside our list of jobs.
 """
 
 import argparse
 import os
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -33,7 +31,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from httpx2 import Client, TransportError
+from httpx2 import Client
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
@@ -73,17 +71,6 @@ LISTS = (
 )
 _ATTEMPTS, _SAVES = 200, 25
 _AT_ONCE = 500
-_MLFLOW_RUNS = 50  #: as many as a page of our list has jobs
-_PATIENCE_S = 600.0  #: MLflow starts slowly on a busy machine
-_MLFLOW = """
-import sys
-from mlflow.tracking import MlflowClient
-client = MlflowClient(sys.argv[1])
-experiment = client.create_experiment("jobs")
-for name in sys.argv[2:]:
-    client.create_run(experiment, run_name=name, tags={"team": "pretraining"})
-print(experiment)
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +109,9 @@ class Load:
     painted: float
     interactive: float
     loaded: float
-    shown: float  #: when the text that was waited for stood there
-    sent: int  #: bytes
+    shown: float  #: when the text that was waited for was drawn
+    sent: int  #: bytes of answers, their heads included
+    requests: int  #: that were answered
 
     @property
     def drawn(self) -> float:
@@ -137,17 +125,16 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=30, help="of each page (default 30)")
     parser.add_argument("--demo", type=Path, help="where `ett demo --directory` kept a fleet")
     parser.add_argument("--store", metavar="URL", help="a store of `benchmarks.large_store`")
-    parser.add_argument("--mlflow", metavar="PYTHON", help="of a virtual environment with MLflow")
     parser.add_argument("--no-browser", action="store_true", help="measure the server alone")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, _exit)
+    signal.signal(signal.SIGTERM, end_as_by_exception)
     with tempfile.TemporaryDirectory() as folder:
         missed = _missed(args, Path(folder))
     print(f"missed: {'; '.join(missed) or 'nothing'}")
     return int(bool(missed))
 
 
-def _exit(number: int, _: object) -> None:
+def end_as_by_exception(number: int, _: object) -> None:
     """End as an exception does, so that what was started is ended and what was written deleted."""
     sys.exit(128 + number)
 
@@ -160,7 +147,7 @@ def _missed(args: argparse.Namespace, folder: Path) -> list[str]:
     missed = all_timed(url, folder, args.rounds, (), GOAL_MS)
     missed += long_job_timed(folder, args.rounds, is_drawn=not args.no_browser)
     if not args.no_browser:
-        missed += all_drawn(url, folder, args.mlflow)
+        missed += all_drawn(url, folder)
     return missed
 
 
@@ -178,14 +165,11 @@ def all_timed(
     return missed
 
 
-def all_drawn(url: str, folder: Path, mlflow: str | None) -> list[str]:
-    """Print first loads of the fleet, our list and MLflow's; return what misses its goal."""
+def all_drawn(url: str, folder: Path) -> list[str]:
+    """Print first loads of the fleet and of the list of jobs; return what misses its goal."""
     with opened(url, folder) as fleet:
         home = drawn(fleet, "/", "ETT")
-        jobs = [job["job"] for job in fleet.ask("/v1/jobs", limit=_MLFLOW_RUNS)["jobs"]]
-        drawn(fleet, "/jobs", jobs[0])
-        if mlflow:
-            mlflow_drawn(mlflow, folder, jobs)
+        drawn(fleet, "/jobs", fleet.ask("/v1/jobs", limit=1)["jobs"][0]["job"])
     missed = [] if home and home.interactive <= GOAL_DRAWN_MS else ["/ interactive"]
     return missed + ([] if home and home.sent <= GOAL_BYTES else ["/ bytes"])
 
@@ -256,20 +240,34 @@ def one_time(reader: Client, path: str) -> float:
 
 
 def drawn(fleet: Pages, path: str, shown: str) -> Load | None:
-    """Print how long a browser takes for a page, first load, until it shows a text."""
+    """Print and return how a browser takes a page, first load, until it shows a text."""
     fleet.reader.get(path)
-    cookies = [
+    load = first_load(f"{fleet.url}{path}", shown, cookies_of(fleet))
+    if load is None:
+        print(f"{path}: not drawn, for want of playwright and chromium")
+        return None
+    print(
+        f"{path}: answered after {load.answered:.0f} ms, first paint {load.painted:.0f} ms, "
+        f"interactive {load.interactive:.0f} ms, loaded {load.loaded:.0f} ms, "
+        f"shown {load.shown:.0f} ms, {load.sent:,} bytes in {load.requests} requests"
+    )
+    return load
+
+
+def cookies_of(fleet: Pages) -> list[dict[str, str]]:
+    """Return what signs a browser in."""
+    return [
         {"name": each.name, "value": each.value or "", "url": fleet.url}
         for each in fleet.reader.cookies.jar
     ]
-    return first_load(f"{fleet.url}{path}", shown, cookies)
 
 
-def first_load(address: str, shown: str, cookies: Sequence[dict[str, str]] = ()) -> Load | None:
-    """Print and return a first load in a browser of its own, on a slowed CPU; None without one."""
+def first_load(
+    address: str, shown: str, cookies: Sequence[dict[str, str]] = (), *, slowed: int = SLOWED
+) -> Load | None:
+    """Return a first load in a browser of its own, on a slowed CPU; None without a browser."""
     chromium = shutil.which("chromium")
     if chromium is None or find_spec("playwright") is None:
-        print(f"{address}: not drawn, for want of playwright and chromium")
         return None
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 -- it need not be there
 
@@ -278,28 +276,29 @@ def first_load(address: str, shown: str, cookies: Sequence[dict[str, str]] = ())
         window = browser.new_context()
         window.add_cookies(cookies)  # type: ignore[arg-type]
         page = window.new_page()
-        window.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWED})
+        wire = window.new_cdp_session(page)
+        sent: list[float] = []
+        wire.on("Network.loadingFinished", lambda told: sent.append(told["encodedDataLength"]))
+        wire.send("Network.enable")
+        wire.send("Emulation.setCPUThrottlingRate", {"rate": slowed})
         page.goto(address, wait_until="commit")
+        # The text of all nodes, as asking for what is seen would lay the page out each time.
         page.wait_for_function(
-            "text => document.body?.innerText.includes(text)", arg=shown, timeout=120_000
+            "text => document.body?.textContent.includes(text)", arg=shown, timeout=120_000
         )
-        shown_ms = float(page.evaluate("performance.now()"))
+        shown_ms = float(page.evaluate(_NEXT_FRAME))
         page.wait_for_load_state("load")  # MLflow asks again and again: its network is never idle
-        load = _load(page, shown_ms)
+        load = _load(page, shown_ms, sent)
         browser.close()
-    print(
-        f"{address}: answered after {load.answered:.0f} ms, "
-        f"first paint {load.painted:.0f} ms, interactive {load.interactive:.0f} ms, "
-        f"loaded {load.loaded:.0f} ms, shown {load.shown:.0f} ms, {load.sent:,} bytes"
-    )
     return load
 
 
-def _load(page: Any, shown_ms: float) -> Load:
+_NEXT_FRAME = """new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
+  () => done(performance.now()))))"""
+
+
+def _load(page: Any, shown_ms: float, sent: Sequence[float]) -> Load:
     timing = page.evaluate("performance.getEntriesByType('navigation')[0].toJSON()")
-    fetched = page.evaluate(
-        "performance.getEntriesByType('resource').reduce((sum, each) => sum + each.transferSize, 0)"
-    )
     painted = page.evaluate(
         "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
     )
@@ -309,44 +308,9 @@ def _load(page: Any, shown_ms: float) -> Load:
         float(timing["domInteractive"]),
         float(timing["loadEventEnd"]),
         shown_ms,
-        int(timing["transferSize"] + fetched),
+        int(sum(sent)),
+        len(sent),
     )
-
-
-@contextmanager
-def mlflow_served(python: str, folder: Path) -> Iterator[str]:
-    """Serve MLflow on SQLite, with the program of its environment, and yield its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    url, store = f"http://127.0.0.1:{port}", f"sqlite:///{folder / 'mlflow.db'}"
-    command = [python, "-m", "mlflow", "server", "--backend-store-uri", store]
-    command += ["--port", port, "--workers", "1"]
-    with (folder / "mlflow.log").open("w") as log:
-        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)  # noqa: S603 -- asked for
-    try:
-        wait_for(lambda: _answers(url), patience_s=_PATIENCE_S)
-        yield url
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def mlflow_drawn(python: str, folder: Path, names: Sequence[str]) -> None:
-    """Print how long MLflow's list of as many runs takes in the same browser."""
-    with mlflow_served(python, folder) as url:
-        made = subprocess.run(  # noqa: S603 -- asked for
-            [python, "-c", _MLFLOW, url, *reversed(names)],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        first_load(f"{url}/#/experiments/{made.stdout.split()[-1]}/runs", names[0])
-
-
-def _answers(url: str) -> bool:
-    with Client(base_url=url, timeout=5) as visitor:
-        try:
-            return visitor.get("/health").is_success
-        except TransportError:
-            return False
 
 
 def long_job_timed(folder: Path, rounds: int, *, is_drawn: bool) -> list[str]:

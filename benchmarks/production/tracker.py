@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from benchmarks.drain import CONNECTIONS
 from benchmarks.freshness import serving
 from benchmarks.ingest import Round, load_of, served
-from benchmarks.pages import mlflow_served
+from benchmarks.job_lists import mlflow_served
 
 _METRICS = 1000
 _API = "/api/2.0/mlflow/runs/"
@@ -30,7 +30,7 @@ def rounds_of(python: str, url: str, rounds: int, batches: int) -> Iterator[Roun
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as other:
         folder = Path(name)
         with (
-            mlflow_served(python, Path(other)) as tracker,
+            mlflow_served(python, Path(other)) as (tracker, _),
             serving(url, folder, ETT_EMBEDDED_WORKER="false") as server,
         ):
             logged(tracker, 1)  # the first requests of a process take longer

@@ -24,9 +24,15 @@ from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.intervals import DAY_US, HOUR_US, merged
 from ett_service.fleet.scope import Scope, Window
-from ett_service.fleet.uncertainty import Floats, Integers, Interval, Resampling, interval
-from ett_service.storage.fleet.occurrences import Kind, hourly_ett, occurrences
-from ett_service.storage.fleet.rollups import CohortFilter
+from ett_service.fleet.uncertainty import (
+    Flags,
+    Floats,
+    Integers,
+    Interval,
+    Resampling,
+    interval,
+)
+from ett_service.storage.fleet.occurrences import Kind, cohort_ids, hourly_ett, occurrences
 from ett_service.storage.record.markers import KeptMarker
 
 REACH_US = 14 * DAY_US
@@ -38,6 +44,7 @@ STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
 _OF_THE_NEW = "code_version"
 
 _AT_ONCE = 4_096  #: rows that are taken apart together
+_MOST_HOURS = 1 << 24  #: since 1970, of nearly two millennia
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +116,7 @@ def changes(
         narrowed = _narrowed(scope, change)
         if narrowed is not None:
             looked_at.append((change, narrowed, sides(change, among, now_us, reach_us)))
-    begun = _Begun(conn, [(narrowed, around) for _, narrowed, around in looked_at])
+    begun = _Begun(conn, scope, [(narrowed, around) for _, narrowed, around in looked_at])
     for change, narrowed, (before, after) in looked_at:
         yield Change(
             change,
@@ -166,57 +173,97 @@ class _Timeline:
     """What began when, by job: an instant and one value or several a row."""
 
     def __init__(self, rows: Iterator[tuple[Any, ...]], columns: int) -> None:
-        jobs: list[tuple[int, str]] = []
+        self.jobs: list[tuple[int, str]] = []
         read = [array("q") for _ in range(1 + columns)]
         # By column: a loop over rows took a fifth of the question's time.
         while batch := list(islice(rows, _AT_ONCE)):
             project_ids, names, *numbers = zip(*batch, strict=True)
-            jobs += zip(project_ids, names, strict=True)
+            self.jobs += zip(project_ids, names, strict=True)
             for column, values in zip(read, numbers, strict=True):
                 column.extend(values)
-        place_of = {job: place for place, job in enumerate(sorted(set(jobs)))}
-        self._jobs = np.fromiter(map(place_of.__getitem__, jobs), np.int64, len(jobs))
         at, *amounts = (np.frombuffer(column, np.int64) for column in read)
-        self._at, self._values = at, np.stack(amounts, axis=1)
+        self._at, self.values = at, np.stack(amounts, axis=1)
 
-    def within(self, window: tuple[int, int]) -> tuple[Integers, Integers]:
+    def number(self, place_of: Mapping[tuple[int, str], int]) -> None:
+        """Keep of each row's job its place only."""
+        self._jobs = np.fromiter(map(place_of.__getitem__, self.jobs), np.int64, len(self.jobs))
+        self.jobs = []
+
+    def hours(self) -> Integers:
+        """Return the job and the hour of each row, in one number."""
+        hours: Integers = self._jobs * _MOST_HOURS + self._at // HOUR_US
+        return hours
+
+    def within(self, window: tuple[int, int], is_wanted: Flags | None) -> tuple[Integers, Integers]:
         """Return the values of a window, and of each its job, numbered from 0 in their order."""
         inside = (window[0] <= self._at) & (self._at < window[1])
+        if is_wanted is not None:
+            inside &= is_wanted
         _, units = np.unique(self._jobs[inside], return_inverse=True)
-        return self._values[inside], units
+        return self.values[inside], units
 
 
 class _Begun:
-    """What began around markers: that of cohorts is read once, however many markers look at it."""
+    """What began around markers, read once, however many of them look at it.
+
+    Where they look at several sets of cohorts, that of the scope is read, of which each is a part:
+    what began is in a cohort if its job has time there in the hour.
+    """
 
     def __init__(
-        self, conn: Connection, around: Iterable[tuple[Scope, tuple[Window, Window]]]
+        self,
+        conn: Connection,
+        scope: Scope,
+        around: Sequence[tuple[Scope, tuple[Window, Window]]],
     ) -> None:
-        self._conn = conn
-        self._windows: dict[CohortFilter, list[Window]] = {}
-        for scope, windows in around:
-            self._windows.setdefault(scope.cohorts, []).extend(windows)
-        self._read: dict[tuple[CohortFilter, Kind | None], _Timeline] = {}
+        asked = list(dict.fromkeys(narrowed.cohorts for narrowed, _ in around))
+        self._whole = asked[0] if len(asked) == 1 else scope.cohorts
+        windows = [window for _, sides in around for window in sides]
+        self._kinds = {
+            kind: _Timeline(
+                chain.from_iterable(
+                    map(partial(occurrences, conn, self._whole, kind), merged(windows))
+                ),
+                1,
+            )
+            for kind in Kind
+        }
+        hours = merged(map(_hours_of, windows))
+        rows = chain.from_iterable(map(partial(hourly_ett, conn, self._whole), hours))
+        self._hours = _Timeline(rows, 3)
+        timelines = (self._hours, *self._kinds.values())
+        jobs = sorted({job for timeline in timelines for job in timeline.jobs})
+        place_of = {job: place for place, job in enumerate(jobs)}
+        for timeline in timelines:
+            timeline.number(place_of)
+        self._in_parts = {
+            cohorts: np.isin(self._hours.values[:, 0], cohort_ids(conn, cohorts))
+            for cohorts in asked
+            if cohorts != self._whole
+        }
+        in_hour, at = self._hours.hours(), {kind: of.hours() for kind, of in self._kinds.items()}
+        self._begun_in = {
+            (cohorts, kind): np.isin(at[kind], np.unique(in_hour[in_part]))
+            for cohorts, in_part in self._in_parts.items()
+            for kind in Kind
+        }
 
     def durations(self, scope: Scope, kind: Kind, window: Window) -> tuple[Integers, Integers]:
         """Return what began in the window, and the job of each."""
-        cohorts = scope.cohorts
-        if (cohorts, kind) not in self._read:
-            read = partial(occurrences, self._conn, cohorts, kind)
-            rows = chain.from_iterable(map(read, merged(self._windows[cohorts])))
-            self._read[cohorts, kind] = _Timeline(rows, 1)
-        values, jobs = self._read[cohorts, kind].within(window)
+        is_wanted = self._begun_in.get((scope.cohorts, kind))
+        values, jobs = self._kinds[kind].within(window, is_wanted)
         return values[:, 0], jobs
 
     def ett(self, scope: Scope, window: Window) -> tuple[Integers, Integers]:
         """Return effective time, and all, in the full hours of a window, and the job of each."""
-        cohorts = scope.cohorts
-        if (cohorts, None) not in self._read:
-            windows = map(_full_hours, self._windows[cohorts])
-            read = partial(hourly_ett, self._conn, cohorts)
-            rows = chain.from_iterable(map(read, merged(windows)))
-            self._read[cohorts, None] = _Timeline(rows, 2)
-        return self._read[cohorts, None].within(_full_hours(window))
+        in_part = self._in_parts.get(scope.cohorts)
+        values, jobs = self._hours.within(_full_hours(window), in_part)
+        return values[:, 1:], jobs
+
+
+def _hours_of(window: Window) -> tuple[int, int]:
+    """Return the hours of which the window has some."""
+    return window.from_us // HOUR_US * HOUR_US, -(-window.to_us // HOUR_US) * HOUR_US
 
 
 def _full_hours(window: Window) -> tuple[int, int]:

@@ -31,7 +31,7 @@ SCALE_ASSUMPTION = (
     "Nodes fail at random, independently and at one rate, also during checkpoints and restarts, "
     "which take the same time at every scale. The ratio covers a long run between its first and "
     "last loop: losses to starting, waiting for hardware, evaluation, recompiles, stalls and "
-    "shutdown come on top. Its bounds are those of the failure rate (Poisson, 95 %)."
+    "shutdown come on top. Its bounds are those of the failure rate (Poisson, 95%)."
 )
 
 RUN_ASSUMPTION = (

@@ -1,5 +1,6 @@
 """Uncertainty: intervals of failure counts, and bootstrap intervals over jobs."""
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -18,7 +19,6 @@ MOST_VALUES = 100_000
 """Of more values than this no median is drawn again."""
 
 _SEED = 20_260_301
-_AT_ONCE = 200_000  #: values of several draws that are in memory together
 _PRODUCTS = 1 << 18  #: of a larger product BLAS makes threads, which takes longer than the product
 _COUNTED = 1 << 16  #: places that are counted at once, and fit into a cache
 _FEWEST_GROUPS = 2
@@ -26,6 +26,7 @@ _TAIL_PERCENT = 100 * (1 - CONFIDENCE) / 2
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 class Interval(NamedTuple):
@@ -61,10 +62,7 @@ class Resampling:
         if drawn is None:
             return None
         sums = self._sums[: drawn.shape[1]]
-        rows = max(1, _PRODUCTS // sums.size)
-        return np.concatenate(
-            [drawn[start : start + rows] @ sums for start in range(0, DRAWS, rows)]
-        )
+        return _product(drawn, sums)
 
     def medians(
         self, values: Sequence[int] | Integers, units: Sequence[int] | Integers
@@ -78,9 +76,14 @@ class Resampling:
             return None
         order = np.argsort(np.asarray(values), kind="stable")
         ordered, groups = np.asarray(values)[order], np.asarray(units)[order] % GROUPS
-        rows = max(1, _AT_ONCE // len(values))
-        blocks = [drawn[start : start + rows] for start in range(0, DRAWS, rows)]
-        return np.concatenate([_middles(ordered, block[:, groups]) for block in blocks])
+        total = drawn @ np.bincount(groups, minlength=drawn.shape[1])
+        below, steps = _upto_each_step(drawn, groups)
+        low, high = (
+            ordered[_place_of_rank(rank, drawn, groups, below, steps)]
+            for rank in ((total + 1) // 2, total // 2 + 1)
+        )
+        middles: Floats = (low + high) / 2
+        return middles
 
     def _drawn(self) -> NDArray[np.int16] | None:
         groups = min(self.units, GROUPS)
@@ -103,13 +106,41 @@ def _draws(groups: int, stream: int) -> NDArray[np.int16]:
     return times
 
 
-def _middles(ordered: NDArray[np.int64], times: NDArray[np.int16]) -> Floats:
-    """Return the median of ascending values by draw; each row says how often each value stands."""
-    upto = np.cumsum(times, axis=1, dtype=np.int64)
-    total = upto[:, -1:]
-    low, high = (np.sum(upto < rank, axis=1) for rank in ((total + 1) // 2, total // 2 + 1))
-    middles: Floats = (ordered[low] + ordered[high]) / 2
-    return middles
+def _product(drawn: NDArray[np.int16], sums: Floats) -> Floats:
+    rows = max(1, _PRODUCTS // sums.size)
+    return np.concatenate([drawn[start : start + rows] @ sums for start in range(0, DRAWS, rows)])
+
+
+def _upto_each_step(drawn: NDArray[np.int16], groups: Integers) -> tuple[Floats, int]:
+    """Count by draw how many values stand before each step, and after the last; and its length.
+
+    *groups* are those of ascending values.
+    """
+    steps = max(1, math.isqrt(len(groups)))
+    edges = -(-len(groups) // steps)
+    place = (np.arange(len(groups)) // steps) * drawn.shape[1] + groups
+    of_step = np.bincount(place, minlength=edges * drawn.shape[1]).reshape(edges, -1)
+    upto = np.zeros((drawn.shape[1], edges + 1))
+    upto[:, 1:] = np.cumsum(of_step, axis=0).T
+    return _product(drawn, upto), steps
+
+
+def _place_of_rank(
+    rank: Integers,
+    drawn: NDArray[np.int16],
+    groups: Integers,
+    below: Floats,
+    steps: int,
+) -> Integers:
+    """Return by draw the place of the value of a rank: its step first, then inside of that."""
+    step = (below[:, 1:] < rank[:, np.newaxis]).sum(axis=1)
+    draws = np.arange(len(drawn))
+    places = step[:, np.newaxis] * steps + np.arange(steps)
+    # Beyond the last value it stands again: nothing is looked for there.
+    times = drawn[draws[:, np.newaxis], groups[np.minimum(places, len(groups) - 1)]]
+    upto = below[draws, step][:, np.newaxis] + np.cumsum(times, axis=1)
+    inside: Integers = step * steps + (upto < rank[:, np.newaxis]).sum(axis=1)
+    return inside
 
 
 def interval(figures: Floats) -> Interval | None:

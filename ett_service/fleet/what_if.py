@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sqlalchemy import Connection
@@ -29,7 +29,7 @@ from ett_service.core.fleet.owned_time import (
 from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
-from ett_service.core.planning.scenario import Counterfactual, CutFailures, Scenario
+from ett_service.core.planning.scenario import Counterfactual, CutFailures, Saved, Scenario
 from ett_service.core.words import FAILURES, Category
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
@@ -136,10 +136,15 @@ class _ScenarioGain:
     failures: int = 0
     jobs: int = 0
 
-    def add(self, ledger: JobLedger, parts: Iterable["_Part"]) -> tuple[int, int]:
-        """Take in a job; return its weighted and its GPU time that goes."""
+    def of(self, ledger: JobLedger, parts: Sequence["_Part"]) -> "_Gone | None":
+        """Return what goes of a job, by part; None where the scenarios can take nothing."""
         counterfactual = Counterfactual(ledger, self.scenarios)
-        gone = [(counterfactual.saved(part.losses), part.price) for part in parts]
+        if counterfactual.is_idle:
+            return None
+        return [(counterfactual.saved(part.losses), part.price) for part in parts]
+
+    def add(self, gone: "_Gone") -> tuple[int, int]:
+        """Take in what goes of a job; return its weighted and its GPU time."""
         for saved, price in gone:
             self.weighted_us += saved.weighted_us
             self.gpu_us[price] += saved.gpu_us
@@ -155,6 +160,10 @@ class _ScenarioGain:
             isinstance(scenario, CutFailures) and scenario.covers(attempt)
             for scenario in self.scenarios
         )
+
+
+_Gone: TypeAlias = Sequence[tuple[Saved, Fraction | None]]
+"""What goes of each part of a job, and the price of an hour."""
 
 
 class _Part(NamedTuple):
@@ -190,10 +199,19 @@ class _Reading:
         self.weightless += not is_weighted(ledger)
         row: list[int] = [mine.effective_us, mine.us]
         failed = list(self._failed(ledger, exclusions))
-        for effect in self._found:
-            row += effect.add(ledger, parts)
+        for effect, gone in zip(self._found, self._gone(ledger, parts), strict=True):
+            row += effect.add(gone)
             effect.failures += sum(effect.prevents(attempt) for attempt in failed)
         self._resampling.add(row)
+
+    def _gone(self, ledger: JobLedger, parts: Sequence[_Part]) -> list[_Gone]:
+        """Return what each scenario, and all together, take from a job."""
+        *alone, together = self._found
+        gone = [effect.of(ledger, parts) for effect in alone]
+        acting = [each for each in gone if each is not None]
+        # Where one acts, all together take what it takes.
+        of_all = together.of(ledger, parts) if len(acting) > 1 else next(iter(acting), None)
+        return [each or () for each in (*gone, of_all)]
 
     def _parts(self, ledger: JobLedger, exclusions: Sequence[Exclusion]) -> Iterator[_Part]:
         hardware = ledger.facts.hardware or ""

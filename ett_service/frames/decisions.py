@@ -288,7 +288,7 @@ class Deciding(ServerAnswers):
     ) -> pd.DataFrame:
         """Return what each scenario would have gained, the most first; the gains do not add up.
 
-        A scenario is a line such as ``cut pt2_compile by 40 %`` or ``halve infra failures``.
+        A scenario is a line such as ``cut pt2_compile by 40%`` or ``halve infra failures``.
         """
         answer = self.ask(
             "/v1/what-if", scenario=list(scenarios), where=list(where), **window(begin, end)

@@ -48,7 +48,7 @@ _OF_COMPARISONS: Mapping[str, str] = {
     "cohorts": "How many sets of jobs of the same dimensions show it.",
     "GPU-hours a week": "Held accelerator time that the change costs in a week while it lasts.",
     "took": "What it took, by wall time.",
-    "share of the change": "Of the change of the mean; together they are 100 %. A negative share "
+    "share of the change": "Of the change of the mean; together they are 100%. A negative share "
     "works against the change.",
     "share of the base": "Of all wall time of the first set.",
     "share of the other": "Of all wall time of the second set.",
@@ -90,7 +90,8 @@ _OF_SAVES: Mapping[str, str] = {
     "unsaved": "Training lost with failures over all training at this interval, by wall time.",
     "blocking": "Time the loop stands still over all training at this interval, by wall time.",
     "best": "The interval at which failures and saves, as measured, waste least.",
-    "WTT% now": "Unsaved and blocking together at the present interval, by wall time.",
+    "WTT% now": "Unsaved and blocking together at the present interval, by the formula and wall "
+    "time. What was measured is on the page of the fleet.",
     "at best": "The same at the best interval.",
     "WTT% at best": "Unsaved and blocking together at the best interval, by wall time.",
     "a save": "Mean time for which a save blocks the loop, by wall time.",
@@ -119,7 +120,7 @@ TERMS: Mapping[str, str] = {
     "ETT% by wall time": "Effective over end-to-end time; every second counts once, whatever the "
     "job's size.",
     "ETT% of the median job": "Half of the jobs have a higher ETT%. Every job counts once.",
-    "WTT%": "Wasted time over the period of training. By wall time.",
+    "WTT%": "Wasted time over the period of training, as measured. By wall time.",
     "WTT% by wall time": "Wasted time over the period of training; every second counts once.",
     "E2E": "End-to-end wall time: from the job's first instant to the end of its last attempt.",
     "GPU-hours": "Accelerators times hours while they were held: what is paid for.",
@@ -129,7 +130,17 @@ TERMS: Mapping[str, str] = {
     "time to recover": "From the end of an interrupted loop to the next loop, by wall time. Only "
     "recoveries that resumed after a failure count.",
     "checkpoint blocking": "How long the loop stands still for one save.",
-    "MTBF": "Mean running time between failures of a job.",
+    "MTBF by running time": "Running time over failures: E2E of all jobs without scheduling and "
+    "restart_wait, by wall time.",
+    "MTBF by training time": "Time in the period of training over failures, by wall time. It is "
+    "shorter than that by running time: failures before a loop count, and starts do not.",
+    "ETT% with the cuts": "What the window's ETT% would have been; every second counts as often as "
+    "the job has accelerators.",
+    "jobs read": "Jobs of the window whose ledgers were recomputed; fewer than all are a sample.",
+    "GPU-hours gained": "Held accelerator time that would be saved.",
+    "cost gained": "The cost of those hours; unknown where any of them has no price.",
+    "failures it is about": "Failures of its origin or cause in the window; it prevents its part.",
+    "jobs that gain": "Jobs whose ETT% the cut would raise, of those read.",
     "failures": "Attempts that ended failed, preempted or lost.",
     "infra failures": "Failures of origin infra or preemption.",
     "unsaved training": "Training after the last durable checkpoint of an attempt that failed.",

@@ -195,7 +195,7 @@ def _read_fleet(recorder: Recording) -> None:
         "project_fleet", f"{fleet}/projection?{MONTH}&accelerators=1024,16384", as_csv=True
     )
     recorder.ask("estimate_run", f"GET /v1/estimate?{RUN}")
-    scenarios = ["halve infra failures", "cut pt2_compile by 40 %"]
+    scenarios = ["halve infra failures", "cut pt2_compile by 40%"]
     query = "&".join(f"scenario={scenario}".replace("%", "%25") for scenario in scenarios)
     recorder.ask("read_what_if", f"GET /v1/what-if?{MONTH}&{query}", as_csv=True)
     recorder.ask("ask_what_if", f"POST /v1/what-if?{MONTH}", {"scenarios": scenarios})

@@ -128,6 +128,21 @@ def test_labels_that_are_dimensions_and_the_project_narrow_the_jobs(
     assert {each.marker.marker.id for each in associations} == {"a", "cache"}
 
 
+def test_a_marker_says_the_same_alone_and_beside_those_of_other_cohorts(
+    store: Store, project_id: int, deployed: list[KeptMarker]
+) -> None:
+    at = deployed[0].marker.at
+    of_a = deploy("a", at - DAY, labels={"model": "a"})
+    of_b = deploy("b", at + DAY + MINUTE, labels={"model": "b", "size": "8-15"})
+    of_none = deploy("c", at, labels={"model": "c"})
+    chosen = marked(store, project_id, of_a, of_b, of_none)
+    alone = [change for each in chosen for change in associated(store, [each])]
+
+    assert associated(store, chosen) == alone
+    jobs = {change.marker.marker.id: change.effects[0].before.jobs for change in alone}
+    assert jobs == {"a": 5, "b": 5, "c": 0, "cache": 10}
+
+
 def test_time_is_cut_at_the_next_marker_of_its_kind_and_labels_and_now(
     store: Store, project_id: int
 ) -> None:

@@ -68,6 +68,24 @@ def test_the_interval_of_a_median_is_as_wide_as_theory_says() -> None:
     assert bounds.low < 1_000_000 < bounds.high
 
 
+@pytest.mark.parametrize("n", [2, 3, 7, 50, 401])
+def test_the_median_of_a_draw_is_that_of_its_values_written_out(n: int) -> None:
+    chance = random.Random(n)
+    values = [chance.randrange(1, 40) for _ in range(n)]
+    units = [place % max(2, n // 3) for place in range(n)]
+    resampling = Resampling(len(set(units)))
+    for unit in range(len(set(units))):
+        resampling.add([float(unit == each) for each in range(len(set(units)))])
+
+    medians, times = resampling.medians(values, units), resampling.draws()
+
+    assert medians is not None
+    assert times is not None
+    for median, drawn in zip(medians[::50], times[::50], strict=True):
+        counts = [int(drawn[unit]) for unit in units]
+        assert median == np.median(np.repeat(values, counts))
+
+
 def test_values_of_one_unit_are_drawn_together() -> None:
     resampling = Resampling(1)
     for _ in range(3):

@@ -74,7 +74,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
     categories = [each for each in Category if each is not Category.EFFECTIVE_TRAINING]
     window = Window(NOON + HOUR, NOON + 3 * HOUR)
 
-    answer = _answer(store, *(f"cut {each} by 100 %" for each in categories), window=window)
+    answer = _answer(store, *(f"cut {each} by 100%" for each in categories), window=window)
 
     with store.reading() as conn:
         [rolled_up] = totals(conn, EVERYTHING.cohorts, window).values()
@@ -82,7 +82,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
     assert answer.before.effective_us == rolled_up.effective_weighted_us > 0
     gone = {gain.scenarios[0].text: answer.before.us - gain.after.us for gain in answer.gains}
     assert gone == {
-        f"cut {each} by 100 %": rolled_up.category_weighted_us(each) for each in categories
+        f"cut {each} by 100%": rolled_up.category_weighted_us(each) for each in categories
     }
     assert answer.together.after.us == rolled_up.effective_weighted_us
 
@@ -90,7 +90,7 @@ def test_a_cut_takes_the_like_part_of_what_the_rollups_have_of_the_category(
 def test_a_failure_that_does_not_happen_takes_its_recovery_and_its_replay_along(
     fleet: Store,
 ) -> None:
-    answer = _answer(fleet, "cut infra failures by 100 %")
+    answer = _answer(fleet, "cut infra failures by 100%")
     [gain] = answer.gains
 
     # 15 minutes of recovery, of which 5 held no accelerator, and 20 of repeated training.
@@ -108,14 +108,14 @@ def test_half_of_the_failures_is_half_of_what_each_takes(fleet: Store) -> None:
 
 
 def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) -> None:
-    texts = ["publish off the GPUs", "cut launcher_init by 50 %", "cut all failures by 100 %"]
+    texts = ["publish off the GPUs", "cut launcher_init by 50%", "cut all failures by 100%"]
 
     answer = _answer(fleet, *texts)
 
     assert [gain.scenarios[0].text for gain in answer.gains] == [
-        "cut all failures by 100 %",
-        "cut launcher_init by 50 %",
-        "cut stage shutdown/model_publish by 100 %",
+        "cut all failures by 100%",
+        "cut launcher_init by 50%",
+        "cut stage shutdown/model_publish by 100%",
     ]
     assert [_minutes(gain, answer) for gain in answer.gains] == [70, 20, 10]
     # The initialisations of both recoveries are gone already.
@@ -125,13 +125,27 @@ def test_scenarios_are_ranked_by_what_they_gain_and_do_not_add_up(fleet: Store) 
     )
 
 
+def test_beside_what_takes_nothing_from_a_job_all_together_take_what_the_other_takes(
+    fleet: Store,
+) -> None:
+    # One job failed of infra, another of its user: each is taken from by one of these alone.
+    texts = ["cut infra failures by 100%", "cut user failures by 100%"]
+
+    both = _answer(fleet, *texts)
+
+    alone = [_answer(fleet, text).gains[0] for text in texts]
+    assert [(gain.failures, gain.jobs) for gain in alone] == [(1, 1), (1, 1)]
+    assert both.together.gpu_us == sum(gain.gpu_us for gain in alone)
+    assert (both.together.failures, both.together.jobs) == (2, 2)
+
+
 def test_only_time_inside_the_window_goes(fleet: Store) -> None:
     # The first job recovers from 13:00 to 13:15 and repeats until 13:35.
     window = Window(NOON + HOUR, NOON + 2 * HOUR)
-    answer = _answer(fleet, "cut infra failures by 100 %", window=window)
+    answer = _answer(fleet, "cut infra failures by 100%", window=window)
     assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (35, 1)
 
-    answer = _answer(fleet, "cut infra failures by 100 %", window=Window(NOON, NOON + HOUR))
+    answer = _answer(fleet, "cut infra failures by 100%", window=Window(NOON, NOON + HOUR))
     assert (_minutes(answer.gains[0], answer), answer.gains[0].failures) == (0, 0)
 
 
@@ -140,7 +154,7 @@ def test_what_goes_has_the_price_of_its_hour(fleet: Store) -> None:
     scope = Scope(where={"model": frozenset({"a"})})
     both = replace(PRICED, prices=(*PRICED.prices, later))
 
-    answer = _answer(fleet, "cut infra failures by 100 %", scope=scope, economy=both)
+    answer = _answer(fleet, "cut infra failures by 100%", scope=scope, economy=both)
 
     assert answer.gains[0].money == pytest.approx(3 * 8 * 30 / 60)
 
@@ -168,10 +182,10 @@ def test_excluded_time_is_left_out_unless_it_is_asked_for(fleet: Store, project_
     )
     refreshed(fleet, key, LATER)
 
-    answer = _answer(fleet, "cut infra failures by 100 %")
+    answer = _answer(fleet, "cut infra failures by 100%")
     assert (_minutes(answer.gains[0], answer), answer.before.us) == (0, 8 * (330 - 55) * MINUTE)
 
-    answer = _answer(fleet, "cut infra failures by 100 %", scope=Scope(exclusions="included"))
+    answer = _answer(fleet, "cut infra failures by 100%", scope=Scope(exclusions="included"))
     assert (_minutes(answer.gains[0], answer), answer.before.us) == (35, 8 * 330 * MINUTE)
 
 
@@ -204,7 +218,7 @@ def test_of_too_many_jobs_a_sample_stands_for_the_rest(store: Store, project_id:
     for place in range(9):
         store_job(store, project_id, f"job-{place}", failing_job(NOON))
 
-    answer = _answer(store, "cut all failures by 100 %", most_jobs=4)
+    answer = _answer(store, "cut all failures by 100%", most_jobs=4)
 
     assert (answer.jobs, answer.read) == (9, 4)
     assert answer.before.us == 9 * 8 * 115 * MINUTE

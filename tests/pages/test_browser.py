@@ -107,6 +107,15 @@ def test_numbers_say_what_they_mean_and_charts_have_table_csv_and_command(visit:
     assert {path: faults for path, faults in seen.items() if any(faults)} == {}
 
 
+def test_a_percentage_is_written_in_one_way_on_every_page(site: Site) -> None:
+    reader = site.reader()
+    paths = (*every_page(site), "/?window=28d&by=team", "/what-if?infra=40&stalled=100")
+    pages = {path: reader.get(path).text for path in paths}
+    apart = {path: re.findall(r".{0,30}\d\s+%(?!\w).{0,9}", text) for path, text in pages.items()}
+    assert {path: found for path, found in apart.items() if found} == {}
+    assert any(re.search(r"\d%", text) for text in pages.values())
+
+
 def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, viewport={"width": 360, "height": 740})
     window.enter()
@@ -250,7 +259,7 @@ def test_a_slider_answers_in_the_page_and_in_its_address(visit: Visit) -> None:
     before = page.locator("h1").inner_text()
     page.evaluate("document.body.dataset.stays = 'yes'")
     page.locator("input[name=launcher_init]").fill("80")
-    page.locator("td, th", has_text="cut launcher_init by 80 %").first.wait_for()
+    page.locator("td, th", has_text="cut launcher_init by 80%").first.wait_for()
     assert page.locator("h1").inner_text() != before
     assert "launcher_init=80" in page.url
     assert page.locator("body[data-stays]").count() == 1, "it was not loaded anew"

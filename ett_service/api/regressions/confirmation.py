@@ -64,7 +64,7 @@ class ExperimentAnswer(Answer):
     )
     starts: int = Field(
         description="Starts of each version that show the factor in 80 of 100 cases, at a "
-        "one-sided level of 5 %."
+        "one-sided level of 5%."
     )
 
 

@@ -12,8 +12,8 @@ from ett_service.cli.tables import Answer, cells, gain, number, spare, styled, t
 from ett_service.cli.verb import Verb
 
 _FORMS = (
-    "cut CATEGORY by N %%, cut stage PHASE/STAGE by N %%, cut ORIGIN, CAUSE or all failures by "
-    "N %%, halve ..., publish off the GPUs"
+    "cut CATEGORY by N%%, cut stage PHASE/STAGE by N%%, cut ORIGIN, CAUSE or all failures by "
+    "N%%, halve ..., publish off the GPUs"
 )
 
 
@@ -75,7 +75,7 @@ def _write_notes(answer: Answer) -> None:
 
 
 VERB = Verb(
-    epilog="Example: `ett what-if 'cut pt2_compile by 40 %' 'halve infra failures'`.",
+    epilog="Example: `ett what-if 'cut pt2_compile by 40%' 'halve infra failures'`.",
     options=(_options, window, scope, server),
     run=_what_if,
     write=_write,

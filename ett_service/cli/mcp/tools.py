@@ -38,7 +38,7 @@ Dimensions = Annotated[tuple[str, ...], Field(description=_BY)]
 Conditions = Annotated[tuple[str, ...], Field(description="DIMENSION:VALUE, such as model:llm-70b")]
 Scenarios = Annotated[
     tuple[str, ...],
-    Field(description="such as `cut pt2_compile by 40 %` or `halve infra failures`"),
+    Field(description="such as `cut pt2_compile by 40%` or `halve infra failures`"),
 ]
 ByOwner = Annotated[
     bool, Field(description="split by whose wait a second was instead of by category")

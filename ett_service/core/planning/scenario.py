@@ -1,7 +1,7 @@
 """Scenarios: what might be better, read from one line, and what a job's ledger would then be.
 
-``cut pt2_compile by 40 %``, ``halve infra failures``, ``cut stage launcher_init/pre_train by
-10 %``, ``publish off the GPUs``: see ``GRAMMAR``.
+``cut pt2_compile by 40%``, ``halve infra failures``, ``cut stage launcher_init/pre_train by
+10%``, ``publish off the GPUs``: see ``GRAMMAR``.
 
 A scenario gives all time of the ledger a chance to stay. What it takes away is the sum of
 lengths times the chance to go: an expectation, in whole microseconds for each job. Effective
@@ -25,15 +25,15 @@ from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery
 from ett_service.core.words import CATEGORIES_OF, FAILURES, Category, Cause, Origin, Phase
 
 GRAMMAR = (
-    "cut CATEGORY by N %",
-    "cut stage PHASE/STAGE by N %",
-    "cut ORIGIN failures by N %",
-    "cut CAUSE failures by N %",
-    "cut all failures by N %",
+    "cut CATEGORY by N%",
+    "cut stage PHASE/STAGE by N%",
+    "cut ORIGIN failures by N%",
+    "cut CAUSE failures by N%",
+    "cut all failures by N%",
     "halve ...",
     "publish off the GPUs",
 )
-"""Every form that :func:`parse` reads. ``halve`` stands for a cut by 50 %."""
+"""Every form that :func:`parse` reads. ``halve`` stands for a cut by 50%."""
 
 SCENARIOS = (
     "halve infra failures",
@@ -128,6 +128,7 @@ class CutFailures:
             "Each of these failures is prevented with the same probability, independently of the "
             "others. A prevented failure removes its silent tail, its recovery and the training "
             "repeated after it; before the first loop, the time until the next attempt."
+            f"{' Preemptions are not among them.' if self.origin is Origin.INFRA else ''}"
         )
 
     def covers(self, attempt: AttemptLedger) -> bool:
@@ -154,7 +155,7 @@ def parse(text: str) -> Scenario:
     what = form["halved"] or form["what"]
     share = _HALF if form["halved"] else Fraction(form["percent"]) / 100
     if not 0 < share <= 1:
-        raise UnreadableScenario("It must be cut by more than 0 % and by 100 % at most.")
+        raise UnreadableScenario("It must be cut by more than 0% and by 100% at most.")
     kind, _, stage = what.partition(" ")
     if kind.lower() == "stage":
         return _stage(stage, share)
@@ -194,7 +195,7 @@ def _failures(word: str, share: Fraction) -> Scenario:
 
 
 def _percent(share: Fraction) -> str:
-    return f"{float(share * 100):.10g} %"
+    return f"{float(share * 100):.10g}%"
 
 
 class Saved(NamedTuple):
@@ -294,6 +295,11 @@ class Counterfactual:
             stays = 1 - float(scenario.share) * min(1.0, us / owned_us)
             for each in categories:
                 self._stages[attempt.number, each] *= stays
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the scenarios can take nothing from the job: others act as without them."""
+        return not (self._categories or self._stages or self._chances.changes)
 
     def saved(self, times: Iterable[OwnedTime]) -> Saved:
         """Return what of this time of the job would not be there."""

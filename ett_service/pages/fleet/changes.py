@@ -5,8 +5,8 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count, duration, longer, percent, points
-from ett_service.core.dimensions import GROUPS
+from ett_service.charts.units import cohort, count, duration, longer, percent, points
+from ett_service.core.dimensions import DIMENSIONS, GROUPS
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.panel import Cell, Panel, counted, table
@@ -18,6 +18,12 @@ from ett_service.report.changes import waterfall
 ROUTER = router()
 
 _MOST = 20
+_MEASURES = {
+    "time_to_start": "time to start",
+    "time_to_recover": "time to recover",
+    "pt2_compile": "pt2_compile",
+    "checkpoint_blocking": "checkpoint blocking",
+}
 _UNMARKED = (
     "There is no marker in this window: `ett markers add --kind deploy TITLE` adds one, and every "
     "deploy may do so."
@@ -42,7 +48,10 @@ async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Resp
         facts=[],
         panels=[
             _waterfall(answer, question),
-            *(_change(place, each, question) for place, each in enumerate(answer["changes"])),
+            *(
+                _change(place, each, question, answer["confidence"])
+                for place, each in enumerate(answer["changes"])
+            ),
         ],
         note=answer["note"],
         grafana=dashboard(request, "ett-sql-changes", (view.from_us, view.to_us)),
@@ -51,7 +60,8 @@ async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Resp
 
 def _sentence(answer: Answer) -> str:
     change = answer["waterfall"]["change_seconds"]
-    changes = f"{count(len(answer['changes']))} markers"
+    n = len(answer["changes"])
+    changes = f"{count(n)} marker{'' if n == 1 else 's'}"
     if change is None:
         return f"{changes} in this window."
     return f"{changes}; the mean time to start changed by {longer(change)} over this window."
@@ -79,17 +89,20 @@ def _waterfall(answer: Answer, question: Question) -> Panel:
                 for step in steps
             ),
         ),
-        after=("By wall time. The steps sum to the whole change.",),
+        after=(
+            "By wall time. The steps sum to the whole change.",
+            "Steps are deploys and launches, and what came before the window is not in them.",
+        ),
         question=question.of("waterfall.steps"),
         is_wide=True,
     )
 
 
-def _change(place: int, change: Answer, question: Question) -> Panel:
+def _change(place: int, change: Answer, question: Question, confidence: float) -> Panel:
     marker, ett = change["marker"], change["ett"]
     rows: list[tuple[Cell | str, ...]] = [
         (
-            effect["measure"].replace("_", " "),
+            _MEASURES[effect["measure"]],
             counted(duration(effect["before"]["mean_seconds"]), effect["before"]["n"]),
             counted(duration(effect["after"]["mean_seconds"]), effect["after"]["n"]),
             longer(effect["difference_seconds"]),
@@ -109,8 +122,21 @@ def _change(place: int, change: Answer, question: Question) -> Panel:
     return Panel(
         f"marker-{marker['id']}",
         f"{marker['kind']}: {marker['title']}, {moment(marker['at'])}",
-        table=table("mean of|#before|#after|#difference|interval", rows),
+        table=table(f"mean of|#before|#after|#difference|{confidence:.0%} interval", rows),
+        after=_around(change),
         question=question.of(f"changes.{place}.effects"),
+    )
+
+
+def _around(change: Answer) -> tuple[str, ...]:
+    """Say which days, and which jobs, the numbers around a marker are of."""
+    begin, end = moment(change["before"]["from"]), moment(change["after"]["to"])
+    labels = change["marker"]["labels"].items()
+    among = {name: text for name, text in labels if name in DIMENSIONS and name != "code_version"}
+    jobs = f"jobs of {cohort(among)}" if among else "all jobs"
+    return (
+        f"Of {jobs}, from {begin} to {end} (UTC).",
+        "ETT% is by accelerators, the others by wall time.",
     )
 
 

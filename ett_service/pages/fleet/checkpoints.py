@@ -58,9 +58,13 @@ def _facts(total: Answer) -> list[Fact]:
     current, best, gain = total["current"], total["best"], total["gain"]
     mtbf, save = total["mtbf_seconds"], total["save_seconds"]
     return [
-        Fact("WTT%", percent(current and current["wasted_ratio"]), "at the present interval"),
+        Fact(
+            "WTT% now",
+            percent(current and current["wasted_ratio"]),
+            "by the formula, at this interval",
+        ),
         Fact("WTT% at best", percent(best["wasted_ratio"]), "by the same formula"),
-        _measured("MTBF", mtbf, total["n"]["failures"], "n={} failures"),
+        _measured("MTBF by training time", mtbf, total["n"]["failures"], "n={} failures"),
         _measured("a save", save, total["n"]["saves"], "blocks; n={} saves"),
         Fact("to gain", amount(gain and gain["gpu_hours"]), "GPU-hours in the window"),
     ]
@@ -74,7 +78,7 @@ def _curve(total: Answer, view: View, question: Question) -> Panel:
     has_best = total["best"]["interval_seconds"] is not None
     return Panel(
         "interval",
-        "Waste over the interval",
+        "WTT% over the interval",
         before=()
         if has_best
         else (total["reason"] or "Too few failures or saves in this window.",),
@@ -92,8 +96,8 @@ def _curve(total: Answer, view: View, question: Question) -> Panel:
             ),
         ),
         after=(
-            "The band is where at most 5 % more is wasted than at the best.",
-            "By wall time of training.",
+            "The band is where at most 5% more is wasted than at the best.",
+            "Shares of the time of training, by wall time. The interval's axis is logarithmic.",
         ),
         question=question.of("total.curve") if total["curve"] else question,
         is_wide=True,
@@ -105,7 +109,10 @@ def _cohorts(groups: list[Answer], view: View, question: Question) -> Panel:
         "cohorts",
         f"By {view.group_by}",
         table=table(_COLUMNS, (_cohort(group, view) for group in groups)),
-        after=(f"Cohorts with fewer than {FEW} failures are faint: their best is uncertain.",),
+        after=(
+            f"Cohorts with fewer than {FEW} failures are faint: their best is uncertain.",
+            "They do not add up to the gain of all together, for which one interval is sought.",
+        ),
         question=question,
         is_wide=True,
     )

@@ -8,12 +8,10 @@ from typing import Any
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.trend import Event, Point, trend
 from ett_service.charts.units import (
-    amount,
     cohort,
     count,
     duration,
     gpu_hours,
-    level_change,
     money,
     percent,
     points,
@@ -24,7 +22,7 @@ from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.losses import FleetAnswers
 from ett_service.pages.links import regression_page
-from ett_service.pages.panel import ARROW, FEW, Cell, Fact, Panel, table
+from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
 from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import View, moment
 from ett_service.report.headline import part_name
@@ -34,22 +32,27 @@ _MOST_LABELS = 26
 _SEEN = 0.05  # points; what is less is shown as 0.0
 
 
-def facts(now: Answer, before: Answer) -> list[Fact]:
-    """Return the numbers that stand first."""
+def facts(now: Answer, before: Answer, earlier: str) -> list[Fact]:
+    """Return the numbers that stand first; *earlier* is what the window before is called."""
     starts, recoveries = now["time_to_start"], now["time_to_recover"]
     return [
-        Fact("ETT%", percent(ett_ratio(now)), "by accelerators", _moved("ett_ratio", now, before)),
-        Fact(
-            "ETT% by wall time",
-            percent(now["ett_ratio_wall"]),
-            "by wall time",
-            _moved("ett_ratio_wall", now, before),
-        ),
+        _ratio_fact("ETT%", "by accelerators", "ett_ratio", (now, before), earlier),
+        _ratio_fact("ETT% by wall time", "by wall time", "ett_ratio_wall", (now, before), earlier),
         _spread("time to start", starts),
         _spread("time to recover", recoveries),
-        Fact("failures", count(now["failures"]["total"]), f"of {count(now['attempts'])} attempts"),
+        Fact(
+            "failures", count(now["failures"]["total"]), f"{count(now['attempts'])} attempts began"
+        ),
         Fact("GPU-hours", gpu_hours(now["gpu_seconds"]), f"of {count(now['jobs'])} jobs"),
     ]
+
+
+def _ratio_fact(
+    term: str, weighting: str, member: str, windows: tuple[Answer, Answer], earlier: str
+) -> Fact:
+    change = _moved(member, *windows)
+    note = f"{weighting}, against {earlier}" if change else weighting
+    return Fact(term, percent(windows[0][member]), note, change)
 
 
 def _spread(term: str, values: Answer) -> Fact:
@@ -186,6 +189,9 @@ def trend_panel(
             ),
         ),
         listed=[Cell(text, href=event.href) for event, text in happened],
+        after=(
+            f"By accelerators, from {moment(answer['from'])} (UTC) in steps of {answer['step']}.",
+        ),
         question=question,
     )
 
@@ -288,37 +294,6 @@ def _part(step: Step, part: Answer) -> tuple[Cell | str, ...]:
     )
 
 
-def regressions_panel(regressions: Sequence[Answer], question: Question) -> Panel:
-    """List what the detector found in the time of the trend, the costliest first."""
-    rows = [
-        (
-            Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
-            cohort(finding["cohort"]),
-            finding["state"],
-            level_change(finding, ARROW),
-            _cost_of(finding["impact"]),
-        )
-        for finding in regressions
-    ]
-    return Panel(
-        "regressions",
-        "Regressions",
-        before=() if rows else ("The detector found nothing that is firing or was resolved.",),
-        table=table("what|cohort|state|median before and after|#GPU-hours a week", rows),
-        question=question,
-        is_table_open=True,
-    )
-
-
-def _named(finding: Answer) -> str:
-    verdict, name = finding["verdict"], subject_in_words(finding)
-    return name if verdict == "regression" else f"{name} ({verdict})"
-
-
-def _cost_of(impact: Answer) -> str:
-    return amount(impact["gpu_hours_per_week"])
-
-
 def comparisons(gathered: FleetAnswers, economy: Economy) -> list[Panel]:
     """Set the numbers of this window beside those of the window before, a weighting a table."""
     now, before = gathered.now["total"], gathered.before["total"]
@@ -330,7 +305,11 @@ def comparisons(gathered: FleetAnswers, economy: Economy) -> list[Panel]:
     by_wall_time = [
         _ratios("ETT% by wall time", "ett_ratio_wall", now, before),
         _ratios("WTT% by wall time", "wasted_ratio", now, before),
-        ("MTBF", *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])), ""),
+        (
+            "MTBF by running time",
+            *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])),
+            "",
+        ),
         _plain("unsaved training", "unsaved_training_seconds", duration, now, before),
         _plain("queue wait", "queue_wait_seconds", duration, now, before),
     ]

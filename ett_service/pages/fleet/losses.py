@@ -4,11 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.charts.units import count, duration, gpu_hours, money, percent
+from ett_service.charts.units import (
+    amount,
+    cohort,
+    count,
+    duration,
+    gpu_hours,
+    level_change,
+    money,
+    percent,
+    subject_in_words,
+)
 from ett_service.core.words import Category, JobState
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.links import job_page
-from ett_service.pages.panel import FEW, Cell, Panel, counted, table
+from ett_service.pages.links import job_page, regression_page
+from ett_service.pages.panel import ARROW, FEW, Cell, Panel, counted, table
 from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import View, written
 from ett_service.report.inputs import (
@@ -98,7 +108,11 @@ def cohorts(gathered: FleetAnswers) -> Panel:
             f"{view.group_by}|#lost GPU-hours|#share of the loss|#ETT%|largest loss|#cost|#jobs",
             (_cohort(group, bar, whole) for group, bar in zip(ranked, bars, strict=True)),
         ),
-        after=(f"{count(left)} more with smaller losses.",) if left > 0 else (),
+        after=(
+            "Shares are of all GPU-hours lost.",
+            "Waits that hold no accelerators lose none, as mostly in restart_wait.",
+            *((f"{count(left)} more with smaller losses.",) if left > 0 else ()),
+        ),
         question=gathered.question,
     )
 
@@ -144,7 +158,10 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
             f"job|#ETT%|#{'' if category else 'lost '}hours times accelerators|#failures|#cost",
             rows,
         ),
-        after=("Hours include waits without accelerators, which no GPU-hours hold.",),
+        after=(
+            "In the window, by accelerators.",
+            "Waits that hold no accelerators count here, but not in GPU-hours lost.",
+        ),
         more=Cell("Jobs that lost most", href=gathered.view.address(category=None) + "#jobs")
         if category
         else None,
@@ -156,6 +173,33 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
 def _so_far(text: str, job: Answer) -> Cell:
     is_over = job["state"] == JobState.FINISHED
     return Cell(text if is_over else f"{text} so far", is_faint=not is_over)
+
+
+def regressions_panel(regressions: Sequence[Answer], question: Question) -> Panel:
+    """List what the detector found in the time of the trend, the costliest first."""
+    rows = [
+        (
+            Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
+            cohort(finding["cohort"]),
+            finding["state"],
+            level_change(finding, ARROW),
+            amount(finding["impact"]["gpu_hours_per_week"]),
+        )
+        for finding in regressions
+    ]
+    return Panel(
+        "regressions",
+        "Regressions",
+        before=() if rows else ("The detector found nothing that is firing or was resolved.",),
+        table=table("what|cohort|state|median before and after|#GPU-hours a week", rows),
+        question=question,
+        is_table_open=True,
+    )
+
+
+def _named(finding: Answer) -> str:
+    verdict, name = finding["verdict"], subject_in_words(finding)
+    return name if verdict == "regression" else f"{name} ({verdict})"
 
 
 def failures(gathered: FleetAnswers) -> Panel:
@@ -198,11 +242,11 @@ def _cause(failure: Answer) -> str:
 def _rates(now: Answer, whole: int) -> str:
     mtbf = now["mtbf"]
     if not whole:
-        return f"Nothing failed: the mean time between failures is at least {_low(mtbf)}."
+        return f"Nothing failed: MTBF is at least {_low(mtbf)}, by running time."
     return (
-        f"{count(whole)} failures, {count(now['failures']['infra'])} of them infra. Mean time "
-        f"between failures {duration(mtbf['seconds'])} ({mtbf['confidence']:.0%} interval: "
-        f"{_low(mtbf)} to {duration(mtbf['high'])})."
+        f"{count(whole)} failures, {count(now['failures']['infra'])} of them of origin infra or "
+        f"preemption. MTBF {duration(mtbf['seconds'])} by running time "
+        f"({mtbf['confidence']:.0%} interval: {_low(mtbf)} to {duration(mtbf['high'])})."
     )
 
 
@@ -238,7 +282,8 @@ def speeds(gathered: FleetAnswers) -> Panel:
             f"effective training|#hours times accelerators|#share|#{gathered.view.earlier}", rows
         ),
         after=(
-            "Of the attempts that ended in the window or run at its end. ETT% counts all three.",
+            "Of attempts that ended in the window or run at its end, with all that they trained.",
+            "ETT% counts all three.",
         ),
         question=gathered.question,
         is_table_open=True,
@@ -278,11 +323,18 @@ def durations(gathered: FleetAnswers) -> Panel:
         table=table(f"|#n|#mean|#p50|#p90|#p99|#p50 {gathered.view.earlier}", rows),
         after=(
             f"By wall time. Fewer than {FEW} values are faint: they say little.",
-            f"Between runs of jobs: {duration(now['between_runs_seconds'])}, in no E2E.",
+            *_between_runs(now),
         ),
         question=gathered.question.of(",".join(f"total.{member}" for _, member in _SPREADS)),
         is_table_open=True,
     )
+
+
+def _between_runs(now: Answer) -> tuple[str, ...]:
+    seconds = now["between_runs_seconds"]
+    if not seconds:
+        return ()
+    return (f"Between two runs of a job: {duration(seconds)} in all, in no E2E.",)
 
 
 def _spread(name: str, now: Answer, before: Answer) -> tuple[Cell | str, ...]:

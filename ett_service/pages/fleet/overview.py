@@ -132,7 +132,7 @@ def _drawn(
         as_of=now["as_of"],
         sentence=course_of(now["total"], before["total"], gathered.change, against=view.earlier),
         is_provisional=view.to_us > now_of(request),
-        facts=course.facts(now["total"], before["total"]),
+        facts=course.facts(now["total"], before["total"], view.earlier),
         grafana=dashboard(request, "ett-fleet", (view.from_us, view.to_us)),
         columns=_columns(gathered, questions, trend, markers, request),
         **_CHOICES,
@@ -176,7 +176,7 @@ def _columns(
         ],
         [
             trended,
-            course.regressions_panel(gathered.regressions, questions.regressions),
+            losses.regressions_panel(gathered.regressions, questions.regressions),
             *course.comparisons(gathered, state_of(request).economy),
             losses.durations(gathered),
             losses.failures(gathered),

@@ -31,7 +31,7 @@ class Slider:
     @property
     def scenario(self) -> str:
         """The scenario as the API reads it."""
-        return f"cut {self.what} by {self.percent} %"
+        return f"cut {self.what} by {self.percent}%"
 
 
 _CUTS = {
@@ -103,11 +103,11 @@ def _facts(answer: Answer) -> list[Fact]:
         else "no interval: too few jobs"
     )
     return [
-        Fact("ETT%", percent(gain["ett_ratio"]), "by accelerators", points(gain["points"] / 100)),
+        Fact("ETT% with the cuts", percent(gain["ett_ratio"]), "by accelerators"),
         Fact("points", points(gain["points"] / 100), between),
         Fact("GPU-hours", amount(gain["gpu_hours"]), "gained in the window"),
         Fact("cost", money(gain["money"], answer["currency"]), "gained in the window"),
-        Fact("jobs", count(answer["jobs_read"]), f"read of {count(answer['jobs'])}"),
+        Fact("jobs read", count(answer["jobs_read"]), f"of {count(answer['jobs'])} in the window"),
     ]
 
 
@@ -115,7 +115,9 @@ def _gains(answer: Answer, question: Question) -> Panel:
     ranked = sorted(answer["gains"], key=lambda gain: -gain["points"])
     overlap = answer["together"]["points"] - sum(gain["points"] for gain in ranked)
     steps = [Step("; ".join(gain["scenarios"]), gain["points"] / 100) for gain in ranked]
-    steps += [Step("what two would both gain", overlap / 100)] if len(ranked) > 1 else []
+    steps += (
+        [Step("gained by more than one, counted once", overlap / 100)] if len(ranked) > 1 else []
+    )
     return Panel(
         "gains",
         "What each would have gained",
@@ -127,7 +129,7 @@ def _gains(answer: Answer, question: Question) -> Panel:
             ("with all", answer["together"]["ett_ratio"]),
         ),
         table=table(
-            "scenario|#points|#GPU-hours|#cost|#failures|#jobs",
+            "scenario|#points|#GPU-hours gained|#cost gained|#failures it is about|#jobs that gain",
             (
                 (
                     "; ".join(gain["scenarios"]),

@@ -116,7 +116,7 @@ def suspects(finding: Answer) -> Panel:
     rows += [
         (
             f"{marker['kind']}: {marker['title']}",
-            f"score {marker['score']:.2f}",
+            f"score {marker['score']:.2f} of 1",
             "marker",
             moment(marker["at"]),
         )

@@ -262,9 +262,9 @@ def _certainty(finding: Answer) -> Panel:
     ]
     power = finding["power"]
     smallest = power and power["smallest"]
-    before = [
-        f"p {_tiny(finding['p'])}, q {_tiny(finding['q'])} after the correction for many tests."
-    ]
+    by = moment(finding["after"]["to"])
+    tested = f"p {_tiny(finding['p'])}, q {_tiny(finding['q'])} after the correction for many tests"
+    before = [f"{tested}, by {by} (UTC). The table also has what was asked when it fired."]
     if smallest:
         before.append(f"The smallest change that the search can find here is {factor(smallest)}.")
     return Panel(

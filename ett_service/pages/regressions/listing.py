@@ -84,7 +84,7 @@ def _causes(answer: Answer, question: Question) -> Panel | None:
             "cause|what|#cohorts|#GPU-hours a week|since (UTC)|findings",
             [_cause_row(cause) for cause in answer["causes"]],
         ),
-        after=(f"All together cost {total}: what is part of another counts once.",),
+        after=(f"All together cost {total}. What is part of another counts once.",),
         question=question,
         is_table_open=True,
     )
@@ -100,7 +100,7 @@ def _cause_row(cause: Answer) -> tuple[Cell | str, ...]:
         amount(cause["cost"]["gpu_hours_per_week"]),
         moment(cause["onset_at"]),
         Cell(
-            f"the costliest, and {count(more)} more" if more else "explain",
+            f"the costliest of {count(more + 1)}" if more else "the only one",
             href=regression_page(first, cause["project"]),
         ),
     )

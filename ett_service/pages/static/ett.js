@@ -142,7 +142,7 @@ function follow() {
 // Sliders say their value while they move, and are answered where they stop.
 document.addEventListener("input", (event) => {
   const shown = event.target.closest("form[data-answers] label")?.querySelector("output");
-  if (shown) shown.textContent = `${event.target.value} %`;
+  if (shown) shown.textContent = `${event.target.value}%`;
 });
 
 document.addEventListener("change", async (event) => {

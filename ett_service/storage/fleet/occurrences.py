@@ -25,12 +25,21 @@ from ett_service.storage.engine.statements import in_batches
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,
+    conditions,
     contributed,
     in_wanted_cohorts,
     of_projects,
     start_of,
 )
-from ett_service.storage.schema import attempt_ledger, contribution, job_ledger, recovery, segment
+from ett_service.storage.schema import (
+    attempt_ledger,
+    cohort,
+    contribution,
+    job_ledger,
+    project,
+    recovery,
+    segment,
+)
 
 Occurrence: TypeAlias = tuple[int, str, int, int]
 """Project, job, when it began, and how long it took, in microseconds."""
@@ -45,8 +54,8 @@ class Kind(StrEnum):
     CHECKPOINT_BLOCKING = auto()  #: of attempts that begin: the mean of their stops for a save
 
 
-TimeOfAnHour: TypeAlias = tuple[int, str, int, int, int]
-"""Project, job, the start of the hour; its effective time and all of it, times accelerators."""
+TimeOfAnHour: TypeAlias = tuple[int, str, int, int, int, int]
+"""Project, job, the start of the hour, the cohort; effective time and all, times accelerators."""
 
 
 class _Compiled(msgspec.Struct):
@@ -78,9 +87,15 @@ def hourly_ett(
     )
     effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
     of = contribution.c
-    columns = [of.project_id, of.job, of.hour_us, effective, weighted]
+    columns = [of.project_id, of.job, of.hour_us, of.cohort_id, effective, weighted]
     statement = in_wanted_cohorts(columns, cohort_filter, window)
     return in_batches(conn.execute(statement))
+
+
+def cohort_ids(conn: Connection, cohort_filter: CohortFilter) -> list[int]:
+    """Return the ids of the wanted cohorts."""
+    in_projects = select(cohort.c.id).join(project, project.c.id == cohort.c.project_id)
+    return list(conn.scalars(in_projects.where(*conditions(cohort_filter))))
 
 
 def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:

@@ -43,14 +43,15 @@ ALL = CutFailures(None, None, Fraction(1))
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
+        ("cut pt2_compile by 40%", CutCategory(Category.PT2_COMPILE, Fraction(2, 5))),
         ("cut pt2_compile by 40 %", CutCategory(Category.PT2_COMPILE, Fraction(2, 5))),
         ("Cut  Restart_Wait by 12.5%", CutCategory(Category.RESTART_WAIT, Fraction(1, 8))),
         ("halve evaluation", CutCategory(Category.EVALUATION, Fraction(1, 2))),
         ("halve infra failures", CutFailures(Origin.INFRA, None, Fraction(1, 2))),
         ("cut network failures by 100 percent", CutFailures(None, Cause.NETWORK, Fraction(1))),
-        ("cut all failures by 10 %", CutFailures(None, None, Fraction(1, 10))),
+        ("cut all failures by 10%", CutFailures(None, None, Fraction(1, 10))),
         (
-            "cut stage launcher_init/Mine by 25 %",
+            "cut stage launcher_init/Mine by 25%",
             CutStage(Phase.LAUNCHER_INIT, "Mine", Fraction(1, 4)),
         ),
         ("publish off the GPUs", CutStage(Phase.SHUTDOWN, "model_publish", Fraction(1))),
@@ -68,16 +69,16 @@ def test_the_text_of_a_scenario_reads_back_as_the_same(scenario: Scenario) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "cut CATEGORY by N %"),
+        ("", "cut CATEGORY by N%"),
         ("make it faster", "publish off the GPUs"),
-        ("cut pt2_compile", "cut CATEGORY by N %"),
-        ("cut pt2_compile by -1 %", "cut CATEGORY by N %"),
-        ("cut pt2_compile by 0 %", "more than 0 %"),
-        ("cut pt2_compile by 101 %", "100 % at most"),
-        ("cut effective_training by 1 %", "one of: scheduling, hardware_setup"),
+        ("cut pt2_compile", "cut CATEGORY by N%"),
+        ("cut pt2_compile by -1%", "cut CATEGORY by N%"),
+        ("cut pt2_compile by 0%", "more than 0%"),
+        ("cut pt2_compile by 101%", "100% at most"),
+        ("cut effective_training by 1%", "one of: scheduling, hardware_setup"),
         ("halve luck", "unattributed"),
-        ("cut stage dynamo by 5 %", "PHASE/STAGE"),
-        ("cut stage train_loop/forward by 5 %", "one of: scheduling, hardware_setup"),
+        ("cut stage dynamo by 5%", "PHASE/STAGE"),
+        ("cut stage train_loop/forward by 5%", "one of: scheduling, hardware_setup"),
         ("halve cosmic failures", "gpu_memory"),
     ],
 )
@@ -166,13 +167,13 @@ def test_a_failure_takes_along_its_silent_tail_its_recovery_and_its_repeated_tra
 def test_only_the_failures_of_an_origin_are_taken() -> None:
     ledger = _folded(_troubled())
 
-    assert _saved_s(ledger, "cut infra failures by 100 %") == 260
-    assert _saved_s(ledger, "cut user failures by 100 %") == 90
-    assert _saved_s(ledger, "cut preemption failures by 100 %") == 0
+    assert _saved_s(ledger, "cut infra failures by 100%") == 260
+    assert _saved_s(ledger, "cut user failures by 100%") == 90
+    assert _saved_s(ledger, "cut preemption failures by 100%") == 0
 
 
 def test_what_two_failures_take_goes_once() -> None:
-    assert _saved_s(_folded(_troubled()), "cut all failures by 100 %") == 260
+    assert _saved_s(_folded(_troubled()), "cut all failures by 100%") == 260
 
 
 def test_half_of_the_failures_is_an_even_chance_for_each() -> None:
@@ -199,22 +200,22 @@ def test_a_category_is_cut_where_it_lies() -> None:
     ledger = _folded(_troubled())
 
     # 100, 70 and 80 s of it.
-    assert _saved_s(ledger, "cut launcher_init by 40 %") == 100
+    assert _saved_s(ledger, "cut launcher_init by 40%") == 100
 
 
 def test_a_stage_is_cut_by_its_own_time_at_most_by_that_of_its_phase() -> None:
     ledger = _folded(_troubled())
-    assert _saved_s(ledger, "cut stage launcher_init/process_group_init by 50 %") == 20
+    assert _saved_s(ledger, "cut stage launcher_init/process_group_init by 50%") == 20
     assert _saved_s(ledger, "publish off the GPUs") == 40
 
     beside = _folded([*_troubled(), span(Phase.PT2_COMPILE, 10, 90)])
     # A compile owns most of that initialisation now: 20 s of it are left to cut.
-    assert _saved_s(beside, "cut stage launcher_init/process_group_init by 100 %") == 20
+    assert _saved_s(beside, "cut stage launcher_init/process_group_init by 100%") == 20
 
 
 def test_scenarios_that_come_true_together_do_not_add_up() -> None:
     ledger = _folded(_troubled())
-    first, other = "cut all failures by 100 %", "cut launcher_init by 40 %"
+    first, other = "cut all failures by 100%", "cut launcher_init by 40%"
 
     together = _saved_s(ledger, first, other)
 
@@ -254,7 +255,7 @@ def test_no_scenario_takes_effective_training_or_more_than_there_is(
         for segment in ledger.segments
         if segment.category is Category.EFFECTIVE_TRAINING
     )
-    scenarios: list[Scenario] = [parse(scenario), parse("cut all failures by 100 %")]
+    scenarios: list[Scenario] = [parse(scenario), parse("cut all failures by 100%")]
 
     gone = Counterfactual(ledger, scenarios).saved(_whole(ledger))
     less = Counterfactual(ledger, scenarios[:1]).saved(_whole(ledger))

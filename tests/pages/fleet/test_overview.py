@@ -28,6 +28,22 @@ def test_its_numbers_are_those_of_the_api(site: Site) -> None:
     assert f"ETT {percent(total['ett_ratio'])}" in page.text_of("h1")
 
 
+def test_the_times_between_failures_of_two_pages_say_of_what_they_are(site: Site) -> None:
+    window = {"from": "2026-03-02T06:00:00Z", "to": "2026-03-09T06:00:00Z"}
+    api = site.api()
+    running = api.get("/v1/fleet/summary", params=window).json()["total"]["mtbf"]["seconds"]
+    advice = api.get("/v1/fleet/checkpoint-advice", params=window).json()["total"]
+    training = advice["mtbf_seconds"]["value"]
+    assert duration(running) != duration(training)
+    fleet = Document.of(site.reader().get("/"))
+    assert f"MTBF by running time {duration(running)}" in fleet.text_of(
+        "section", id="compared-by-wall-time"
+    )
+    assert f"MTBF {duration(running)} by running time" in fleet.text_of("section", id="failures")
+    saving = Document.of(site.reader().get("/checkpoints"))
+    assert f"MTBF by training time{duration(training)}" in saving.text_of("dl")
+
+
 def test_the_speed_of_training_and_time_between_runs_are_those_of_the_api(site: Site) -> None:
     model = {"model": "speedy"}
     slow = [*steps_taking([1] * 18 + [2, 2]), wire_event("job", 0, **model)]
@@ -41,7 +57,8 @@ def test_the_speed_of_training_and_time_between_runs_are_those_of_the_api(site: 
     # Of the 38 minutes in loops, 16 are those of runs that report no steps.
     assert "at reference speed 2.7 52.6% - slowed 0.3 5.3% - not measured 2.1 42.1% -" in shown
     assert "for 10.0% of their time, by accelerators (n=1 attempts" in shown
-    assert "Between runs of jobs: 3h 00m, in no E2E." in page.text_of("section", id="durations")
+    durations = page.text_of("section", id="durations")
+    assert "Between two runs of a job: 3h 00m in all, in no E2E." in durations
 
 
 def test_a_panel_says_where_its_numbers_come_from(site: Site) -> None:

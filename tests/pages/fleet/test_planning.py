@@ -2,6 +2,7 @@
 
 from ett_service.charts.units import cohort as conditions
 from ett_service.charts.units import duration, percent, points, value
+from ett_service.pages.window import moment
 from tests.builders.servers.site import Document, Site
 
 WINDOW = {"from": "2026-03-02T06:00:00Z", "to": "2026-03-09T06:00:00Z"}
@@ -26,7 +27,7 @@ def test_checkpoints_are_advised_as_by_the_api(site: Site) -> None:
 
 def test_what_a_cut_gains_is_what_the_api_says(site: Site) -> None:
     page = Document.of(site.reader().get("/what-if?launcher_init=40&stalled=100"))
-    scenarios = ["cut launcher_init by 40 %", "cut stalled by 100 %"]
+    scenarios = ["cut launcher_init by 40%", "cut stalled by 100%"]
     query = {**WINDOW, "scenario": scenarios}
     answer = site.api().get("/v1/what-if", params=query).json()
     gain = answer["together"]
@@ -35,6 +36,14 @@ def test_what_a_cut_gains_is_what_the_api_says(site: Site) -> None:
         f"would have been {percent(gain['ett_ratio'])}."
     )
     assert set(scenarios) <= set(cells(page))
+
+
+def test_it_says_that_infra_failures_are_without_preemptions(site: Site) -> None:
+    said = "Preemptions are not among them."
+    infra = Document.of(site.reader().get("/what-if?infra=50"))
+    assert said in infra.text_of("section", id="gains")
+    user = Document.of(site.reader().get("/what-if?user=50"))
+    assert said not in user.text_of("section", id="gains")
 
 
 def test_with_nothing_cut_nothing_is_gained(site: Site) -> None:
@@ -50,6 +59,11 @@ def test_a_marker_shows_what_went_with_it(site: Site) -> None:
         .json()["changes"]
     )
     assert duration(change["effects"][0]["before"]["mean_seconds"]) in cells(page)
+    panel = page.text_of("section", id=f"marker-{change['marker']['id']}")
+    begin, end = moment(change["before"]["from"]), moment(change["after"]["to"])
+    assert f"from {begin} to {end} (UTC)" in panel
+    assert "95% interval" in panel
+    assert page.text_of("h1").startswith("1 marker; ")
 
 
 def test_two_sets_are_compared_as_by_the_api(site: Site) -> None:

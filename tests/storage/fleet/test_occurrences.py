@@ -3,7 +3,13 @@
 from ett_service.core.events import AttemptStarted, SpanOver
 from ett_service.core.words import Phase
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet.occurrences import Kind, Occurrence, hourly_ett, occurrences
+from ett_service.storage.fleet.occurrences import (
+    Kind,
+    Occurrence,
+    cohort_ids,
+    hourly_ett,
+    occurrences,
+)
 from ett_service.storage.fleet.rollups import CohortFilter
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.fleet import calm_job, failing_job, store_job
@@ -70,8 +76,9 @@ def test_only_wanted_cohorts_count(store: Store, project_id: int) -> None:
         [occurrence] = _occurrences(store, Kind.PT2_COMPILE, window, cohorts)
         assert occurrence[1] == "b"
         with store.reading() as conn:
+            [of_b] = cohort_ids(conn, cohorts)
             assert list(hourly_ett(conn, cohorts, window)) == [
-                (project_id, "b", NOON, 64 * 2 * MINUTE, 64 * 4 * MINUTE)
+                (project_id, "b", NOON, of_b, 64 * 2 * MINUTE, 64 * 4 * MINUTE)
             ]
     assert _occurrences(store, Kind.PT2_COMPILE, window, CohortFilter((project_id + 1,))) == []
 
@@ -104,8 +111,9 @@ def test_each_job_s_time_in_a_window_is_listed_by_hour(store: Store, project_id:
     store_job(store, project_id, "long", calm_job(NOON + 30 * MINUTE, compiling=60, training=60))
 
     with store.reading() as conn:
+        [only] = cohort_ids(conn, EVERYTHING)
         assert sorted(hourly_ett(conn, EVERYTHING, (NOON, NOON + 2 * HOUR))) == [
-            (project_id, "long", NOON, 0, 8 * 30 * MINUTE),
-            (project_id, "long", NOON + HOUR, 8 * 30 * MINUTE, 8 * 60 * MINUTE),
+            (project_id, "long", NOON, only, 0, 8 * 30 * MINUTE),
+            (project_id, "long", NOON + HOUR, only, 8 * 30 * MINUTE, 8 * 60 * MINUTE),
         ]
         assert list(hourly_ett(conn, EVERYTHING, (NOON, NOON))) == []
