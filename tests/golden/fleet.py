@@ -32,7 +32,7 @@ class _Cohort:
 
 _COHORTS = (
     _Cohort("llm-slow", 7),
-    _Cohort("llm-mended", 13, 6),
+    _Cohort("llm-mended", 14, 7),
     _Cohort("llm-quick", 7, factor=1 / _SLOWER),
     _Cohort("llm-fresh", 3),
 )
