@@ -1,10 +1,10 @@
 """MLflow's list of runs beside our list of jobs: first load in the same browser, in turns.
 
-MLflow is the program of a virtual environment of its own, in which ``pip install mlflow`` was
-done: ``python -m benchmarks.job_lists PYTHON``. It has a run for each job of
-the demo fleet, with its name, begin, end, team, model and ETT%, in SQLite as ours are. Each load
-has a browser of its own, so nothing is cached, and both servers were asked once before. A list is
-drawn when the job that began last stands in it. Printed are medians.
+``--mlflow PYTHON`` is that of a virtual environment of its own in which ``pip install mlflow`` was
+done. MLflow has a run for each job of the demo fleet, with its name, begin, end, team, model and
+ETT%, in SQLite as ours are. Each load has a browser of its own, so nothing is cached, and both
+servers were asked once before. A list is drawn when the job that began last stands in it. Printed
+are medians.
 """
 
 import argparse
@@ -56,10 +56,13 @@ print(experiment)
 def main() -> int:
     """Measure and print; return 1 if ours is not drawn sooner, or not in fewer bytes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("mlflow", metavar="PYTHON", help="of a virtual environment with MLflow")
+    parser.add_argument("--mlflow", metavar="PYTHON", help="of an environment with MLflow")
     parser.add_argument("--rounds", type=int, default=5, help="loads of each list (default 5)")
     parser.add_argument("--demo", type=Path, help="where `ett demo --directory` kept a fleet")
     args = parser.parse_args()
+    if args.mlflow is None:
+        print("This needs --mlflow, the Python of an environment with it.")
+        return 0
     signal.signal(signal.SIGTERM, end_as_by_exception)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
