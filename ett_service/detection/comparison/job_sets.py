@@ -134,9 +134,9 @@ class SetFigures:
     starts_us: list[dict[str, int]] = field(default_factory=list)
     """Of each attempt that reached a loop, the time before it by phase."""
     ratios: list[float] = field(default_factory=list)
+    """ETT% of each job, over its attempts in the set and the waits before each."""
     times_us: Counter[str] = field(default_factory=Counter)
     """All time of the attempts and of the waits before them, by category."""
-    """ETT% of each job, over its attempts in the set and the waits before each."""
     failures: int = 0
     gpu_hours: float = 0.0
     drawn_from: int | None = None  #: of how many jobs these are a random sample; None where of none

@@ -18,6 +18,15 @@ from ett_service.pages.window import day_begin, day_end
 
 ROUTER = router()
 
+_FIGURES = {
+    "time_to_start": "time to start",
+    "attempt_start": "start of an attempt",
+    "time_to_recover": "time to recover",
+    "unsaved_training": "unsaved training",
+    "step_time": "step time",
+    "ett_ratio": "ETT%",
+    "failures_per_gpu_hour": "failures per GPU-hour",
+}
 _NAMES = ("base", "with", "base_from", "base_to", "with_from", "with_to", "project")
 
 
@@ -78,7 +87,8 @@ def _sentence(answer: Answer) -> str:
 
 
 def _in_words(figure: str) -> str:
-    return figure.replace("_", " ").replace("gpu", "GPU")
+    """Name a figure; phases and stages are called what their events call them."""
+    return _FIGURES.get(figure, figure)
 
 
 def _empty(answer: Answer) -> list[str]:
@@ -144,7 +154,7 @@ def _jobs_with(category: str, chosen: Answer, question: Question) -> str:
 def _figures(answer: Answer, question: Question) -> Panel:
     rows = [
         (
-            each["figure"],
+            _in_words(each["figure"]),
             _level(each["base"], each),
             _level(each["with"], each),
             factor(each["ratio"]),
@@ -159,6 +169,8 @@ def _figures(answer: Answer, question: Question) -> Panel:
         table=table("figure|#base|#with|#factor|interval|outcome", rows),
         after=(
             f"Medians and rates; fewer than {FEW} values are faint.",
+            "n counts attempts; of the time to start and of ETT%, jobs; of failures, failures.",
+            "An attempt that was preempted is no failure, but may leave training unsaved.",
             "The factor is the median of all pairs of values: near 1 it may point the other way.",
             f"Intervals are at {answer['confidence']:.0%}. {answer['note']}",
         ),
