@@ -90,7 +90,10 @@ def add_sync(verbs: Any) -> None:
         description="Send the spools of processes that are gone.",
     )
     parser.add_argument(
-        "directory", nargs="?", type=Path, help="folder of the spools; else ETT_SPOOL"
+        "directory",
+        nargs="?",
+        type=Path,
+        help="folder of the spools; else ETT_SPOOL, or ~/.local/state/ett/spool",
     )
     parser.add_argument("--url", help="where events go; else ETT_URL")
     parser.add_argument(
