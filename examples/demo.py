@@ -255,7 +255,7 @@ def show_place(server: Server, job: Mapping[str, Any]) -> None:
     ):
         mine, theirs, all_of_it = shown
         print(f"{name:15}{mine:>10}{theirs:>18}{all_of_it:>10}  {worse}")
-    print("(ETT% by wall time, as this job has no accelerators; time to start: the median to 2 %)")
+    print("(ETT% by wall time, as this job has no accelerators; time to start: the median to 2%)")
 
 
 def listed(server: Server, since: str) -> list[Mapping[str, Any]]:

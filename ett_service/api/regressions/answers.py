@@ -121,7 +121,7 @@ class RegressionRow(ComputedAnswer):
         "quotient of the two medians. Null where before is 0.",
     )
     interval: Annotated[IntervalAnswer | None, Of(_interval)] = Field(
-        description="95 % interval of the ratio."
+        description="95% interval of the ratio."
     )
     mean_ratio: Finite = Field(
         validation_alias=_finding("mean_ratio"),

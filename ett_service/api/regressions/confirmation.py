@@ -86,12 +86,12 @@ class ConfirmationAnswer(ComputedAnswer):
         validation_alias=AliasPath("settled", "ratio"), description="Second job over the first."
     )
     interval: Annotated[IntervalAnswer, Of(_interval)] = Field(
-        description="90 % interval of the ratio."
+        description="90% interval of the ratio."
     )
     base_n: int = Field(description="Durations of the first job that were compared.")
     n: int = Field(description="Durations of the second job that were compared.")
     more: int = Field(
-        description="Starts of each version, by as many jobs, still missing for 80 % power."
+        description="Starts of each version, by as many jobs, still missing for 80% power."
     )
 
 
