@@ -311,9 +311,14 @@ class Sender:
             with adopted(directory) as backlog:
                 if backlog is None:
                     continue
-                if self._carry_over(Courier(target, backlog, self._timeout)):
-                    if backlog.owner.get("launch") == self._recorder.identity.launch:
-                        self._carried_over.accepted += backlog.sent
+                courier = Courier(target, backlog, self._timeout)
+                is_whole = self._carry_over(courier)
+                tally = courier.tally
+                if backlog.owner.get("launch") == self._recorder.identity.launch:
+                    # Its spool counts them, with what its process had sent, until it is gone.
+                    tally.accepted, tally.duplicate = (backlog.sent if is_whole else 0), 0
+                self._carried_over += tally
+                if is_whole:
                     backlog.discard()
                 return
         again = _ADOPT_SECONDS if self._recorder.identity.leads else math.inf
@@ -327,10 +332,6 @@ class Sender:
         until = time.monotonic() + TICK_SECONDS
         while time.monotonic() < until and not self._wake.is_set():
             verdict = courier.carry_one()
-            tally, courier.tally = courier.tally, Tally()
-            if courier.backlog.owner.get("launch") == self._recorder.identity.launch:
-                tally.accepted = tally.duplicate = 0  # its spool counts them until it is gone
-            self._carried_over += tally
             if verdict is None:
                 return True
             self._heed(verdict, 0)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum, auto
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
+    Row,
     Select,
     and_,
     bindparam,
@@ -88,7 +89,7 @@ def losses(
     statement = _made_room(cohort_filter, tuple(group_by), step)
     width = len(group_by) + (step is not None)
     parameters = {"from_us": window[0], "to_us": window[1]}
-    favoured = _Favoured(conn, parameters)
+    favoured = _Favoured(conn.execute(_in_whose_favour(cohort_filter), parameters))
     by_place: defaultdict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0] * len(Loss._fields))
     for row in map(tuple, conn.execute(statement, parameters)):
         project_id, job, ended_us, accelerators, unsaved_us, recovered_us = row[width:]
@@ -191,7 +192,8 @@ def _excluded() -> ColumnElement[bool]:
     )
 
 
-def _in_whose_favour() -> Select[Any]:
+@lru_cache(STATEMENTS)
+def _in_whose_favour(cohort_filter: CohortFilter) -> Select[Any]:
     """Select the attempts of those jobs.
 
     They are read apart from the attempts that made room: on Citus they lie on other nodes, where a
@@ -200,7 +202,9 @@ def _in_whose_favour() -> Select[Any]:
     attempt = attempt_ledger.c
     of_job = (attempt.project_id, attempt.job)
     favoured = select(_preempted.c.project_id, _preempted.c.preempted_by).where(
-        *_in_window(), _preempted.c.preempted_by.is_not(None)
+        *_in_window(),
+        of_projects(_preempted.c.project_id, cohort_filter),
+        _preempted.c.preempted_by.is_not(None),
     )
     columns = (attempt.started_us, attempt.number, attempt.ended_us, attempt.outcome)
     return select(*of_job, *columns).where(
@@ -208,17 +212,15 @@ def _in_whose_favour() -> Select[Any]:
     )
 
 
-_IN_WHOSE_FAVOUR = _in_whose_favour()
-
-
 class _Favoured:
     """Why attempts had to make room, by what the jobs in whose favour it was had begun by then."""
 
-    def __init__(self, conn: Connection, window: Mapping[str, int]) -> None:
-        self._begun: defaultdict[tuple[int, str], list[tuple[int, int, int, str]]]
-        self._begun = defaultdict(list)  #: when each began, its number, when it ended, and how
-        for project_id, job, *attempt in map(tuple, conn.execute(_IN_WHOSE_FAVOUR, window)):
-            self._begun[project_id, job].append(tuple(attempt))
+    def __init__(self, rows: Iterable[Row[*tuple[Any, ...]]]) -> None:
+        """*rows* are those of :func:`_in_whose_favour`."""
+        #: When each attempt of a job began, its number, when it ended, and how.
+        self._begun = defaultdict[tuple[int, str], list[tuple[int, int, int, str]]](list)
+        for project_id, job, began_us, number, ended_us, outcome in map(tuple, rows):
+            self._begun[project_id, job].append((began_us, number, ended_us, outcome))
         for attempts in self._begun.values():
             attempts.sort()
 

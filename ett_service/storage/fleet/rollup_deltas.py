@@ -310,8 +310,9 @@ def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
         free = hold_free_slots(conn, free)
     if not free:
         return 0
-    parameters = {"most": MERGED_AT_ONCE, **({"slots": free} if len(free) < SLOTS else {})}
-    taken = conn.execute(_taking(in_some=len(free) < SLOTS), parameters).all()
+    in_some = len(free) < SLOTS
+    parameters = {"most": MERGED_AT_ONCE} | ({"slots": free} if in_some else {})
+    taken = conn.execute(_taking(in_some=in_some), parameters).all()
     deltas = _added_up(conn, taken)
     begin_last_trip(conn)
     _write_each(conn, deltas)

@@ -130,24 +130,14 @@ def test_a_launcher_counts_what_its_child_sent_in_one_line(tmp_path: Path) -> No
     assert list(tmp_path.rglob("sent-*")) == []
 
 
-def test_a_launcher_sends_and_counts_what_a_killed_child_left(tmp_path: Path) -> None:
+_SENT, _LEFT = "assert ett.flush(60);", "ett.phase('evaluation').__enter__();"
+
+
+@pytest.mark.parametrize("said", [_LEFT, _SENT, _SENT + _LEFT], ids=["left", "sent", "both"])
+def test_a_launcher_counts_what_a_killed_child_had_sent_and_left(tmp_path: Path, said: str) -> None:
     trainer = (
         "import ett_service as ett, os, signal; ett.init();"
-        "ett.phase('evaluation').__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    with serving(accepting) as web:
-        env = environment(tmp_path, web.url)
-        done = run_ett(env, "run", "--", sys.executable, "-c", trainer)
-        count = len(web.events)
-    assert done.returncode == 137
-    assert done.stderr == f"ett: j: {count} events sent to {web.url}; more: ett job j\n"
-
-
-@pytest.mark.parametrize("left", ["", "ett.phase('evaluation').__enter__();"])
-def test_a_launcher_counts_what_a_killed_child_had_sent(tmp_path: Path, left: str) -> None:
-    trainer = (
-        "import ett_service as ett, os, signal; ett.init(); assert ett.flush(60);"
-        f"{left} os.kill(os.getpid(), signal.SIGKILL)"
+        f"{said} os.kill(os.getpid(), signal.SIGKILL)"
     )
     with serving(accepting) as web:
         env = environment(tmp_path, web.url)
