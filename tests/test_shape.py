@@ -26,7 +26,6 @@ TESTED_IN = {
     "importers/logs/checked_events.py": "importers/logs/test_mapped_events.py",
     "importers/logs/event_shapes.py": "importers/logs/test_mapped_events.py",
     "storage/record/pruned.py": "storage/test_retention.py",
-    "storage/engine/insertion.py": "storage/engine/test_statements.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",

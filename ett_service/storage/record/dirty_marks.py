@@ -21,8 +21,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from ett_service.storage.engine.driver import read_and_end
 from ett_service.storage.engine.lease import in_slots
-from ett_service.storage.engine.trips import read_and_end
 from ett_service.storage.schema import dirty, job, job_ledger, unmerged
 
 _BITS = 63
