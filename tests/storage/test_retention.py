@@ -18,7 +18,8 @@ from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
 from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Outcome
 from ett_service.ingest.accept import accept as accept_batch
-from ett_service.ingest.decode import Batch, arrival
+from ett_service.ingest.decode import Batch
+from ett_service.ingest.members import arrival
 from ett_service.ingest.refusals import Code
 from ett_service.storage import retention
 from ett_service.storage.engine.store import Store
