@@ -18,8 +18,7 @@ from ett_service.aggregation.fold_job import (
     store_prepared,
 )
 from ett_service.aggregation.verify import verify
-from ett_service.core.events import Event
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import Event, Exclusion
 from ett_service.storage import retention
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.statements import insert_new, insert_values

@@ -16,11 +16,10 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
-from ett_service.core.events import MarkerKind
+from ett_service.core.events import Exclusion, MarkerKind
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.attempts.spans import NEVER
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import OTHER, Category, Phase
 from ett_service.detection.observed.completed import Completed, completed, failures, misses

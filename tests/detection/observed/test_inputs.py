@@ -9,13 +9,13 @@ from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     Event,
+    Exclusion,
     JobFacts,
     Marker,
     MarkerKind,
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Outcome, Phase
 from ett_service.detection.observed import inputs

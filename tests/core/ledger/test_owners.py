@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.owners import (
+from ett_service.core.ledger.owned_waits import (
     NEXT_CYCLE,
     OWNERS,
     PHASE_OF,
