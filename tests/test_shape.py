@@ -77,6 +77,7 @@ TESTED_IN = {
     "ingest/otlp/protobuf_spans.py": "api/record/test_traces.py",
     "ingest/otlp/identity.py": "ingest/otlp/test_events.py",
     "core/ledger/results.py": "core/test_conformance.py",
+    "core/regressions/finding.py": "core/regressions/test_causes.py",
     "core/failures/rule.py": "core/failures/test_rules.py",
     "core/failures/echoes.py": "core/failures/test_rules.py",
     "core/events.py": "core/test_conformance.py",

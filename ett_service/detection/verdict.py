@@ -17,8 +17,17 @@ import numpy as np
 
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
-from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import (
+    PRECEDENCE,
+    Finding,
+    Gate,
+    Metric,
+    Series,
+    Subject,
+    Verdict,
+    absorbs,
+    explains,
+)
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.form import Form
