@@ -1,4 +1,4 @@
-"""Which verdicts count for the smallest change of a metric, since when, and how far they move it."""
+"""Which verdicts count for the smallest change of a metric, since when, and how far."""
 
 from functools import partial
 
