@@ -331,14 +331,6 @@ class ExactSums:
         sums = [part for amount in amounts.values() for part in _sums(amount, halves=True)]
         return cls(tuple(amounts), tuple(sums), halves=True)
 
-    @classmethod
-    def of_products(
-        cls, amounts: Mapping[str, ColumnElement[Any]], factor: ColumnElement[int]
-    ) -> "ExactSums":
-        """Sum each amount times *factor*: in halves on both, as each product may pass 64 bits."""
-        sums = [func.sum(half * factor) for amount in amounts.values() for half in _halves(amount)]
-        return cls(tuple(amounts), tuple(sums), halves=True)
-
     def read(self, columns: Sequence[Any]) -> dict[str, int]:
         """Return the sums by name that are not 0, from the *columns* of a row."""
         if not self.halves:
