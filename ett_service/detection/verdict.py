@@ -34,8 +34,7 @@ from ett_service.detection.models.form import Form
 from ett_service.detection.models.levels import DurationModel, model_of, times
 from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import Change, SeriesModel, medians
-from ett_service.detection.observed.sample import ETT, Flags, Sample, SmallInts
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
