@@ -10,7 +10,7 @@ import zstandard
 from ett_service.cli.record.otlp_files import read
 from ett_service.core.words import Category
 from ett_service.importers.importer import Report
-from ett_service.importers.recognition import recognised
+from ett_service.importers.recognition import by_format
 from tests.builders.imports import Wire, ledgers_of, seconds
 from tests.builders.otlp import Sent, Value, json_body, numbered, protobuf
 
@@ -60,7 +60,7 @@ def test_every_way_in_which_the_collector_writes_is_the_same(tmp_path: Path) -> 
     sent = []
     for name, content in ways.items():
         (path := tmp_path / name).write_bytes(content)
-        assert recognised([path]) == "otlp", name
+        assert [*by_format([path])] == ["otlp"], name
         sent.append(imported(path)[0])
     assert all(events == sent[0] for events in sent)
     (split := tmp_path / "split.pb").write_bytes(framed(*halves))

@@ -7,7 +7,7 @@ from pathlib import Path
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome
 from ett_service.importers.importer import Report
-from ett_service.importers.recognition import recognised
+from ett_service.importers.recognition import by_format
 from ett_service.importers.telemetry.mlflow import read
 from tests.builders.imports import Wire, ledgers_of, seconds
 
@@ -86,7 +86,7 @@ def test_a_database_says_the_same(tmp_path: Path) -> None:
     stored = database(tmp_path / "mlflow.db")
 
     assert ledgers(stored) == ledgers(tmp_path / "mlruns")
-    assert recognised([stored]) == recognised([tmp_path / "mlruns"]) == "mlflow"
+    assert [*by_format([stored, tmp_path / "mlruns"])] == ["mlflow"]
 
 
 def test_a_deleted_run_is_left_out(tmp_path: Path) -> None:

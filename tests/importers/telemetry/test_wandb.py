@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ett_service.core.words import Category, Outcome
 from ett_service.importers.files import Unreadable
 from ett_service.importers.importer import Report
-from ett_service.importers.recognition import recognised
+from ett_service.importers.recognition import by_format
 from ett_service.importers.telemetry.wandb import Damaged, fields, read, records, short_pair
 from tests.builders.imports import Wire, ledgers_of, seconds
 from tests.builders.wandb import BLOCK, exit_of, field, framed, history, run, stats
@@ -44,7 +44,7 @@ def test_runs_of_one_name_are_attempts_of_a_job(tmp_path: Path) -> None:
     assert [attempt.outcome for attempt in job.attempts] == [Outcome.FAILED, Outcome.COMPLETED]
     assert seconds(job)[Category.RESTART_WAIT] == 120
     assert job.attempts[0].last_step == 10
-    assert recognised([tmp_path]) == "wandb"
+    assert [*by_format([tmp_path])] == ["wandb"]
 
 
 def test_the_step_of_the_trainer_goes_before_that_of_the_log(tmp_path: Path) -> None:
