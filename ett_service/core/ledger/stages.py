@@ -64,7 +64,7 @@ class _GivenEvents(Attempts):
     def feed(
         self,
         by_key: Mapping[AttemptIdentity, list[Placed]],
-        settled_at: Callable[[AttemptIdentity], int],
+        settled_at: Callable[[AttemptIdentity], int],  # noqa: ARG002 -- as the base has it
     ) -> bool:
         for key, items in by_key.items():
             self.events_given[key] += items
