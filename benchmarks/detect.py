@@ -26,8 +26,7 @@ from ett_service.aggregation.recompute import recompute
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Category, Phase
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import Durations, Rates, Sample, Shares
-from ett_service.detection.options import Memory, Options, Plan
+from ett_service.detection.sample import Durations, Memory, Options, Plan, Rates, Sample, Shares
 from ett_service.detection.scan import scan
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_for_reading

@@ -13,7 +13,7 @@ from ett_service.api.state import AppState, Notifications, is_loopback
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
-from ett_service.detection.options import Options, Plan
+from ett_service.detection.sample import Options, Plan
 from ett_service.ingest.wire import Limits
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.notifications.guard import Allowed

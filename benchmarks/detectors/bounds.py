@@ -21,8 +21,7 @@ from benchmarks.detectors.fleets.shape import (
     Shape,
 )
 from benchmarks.detectors.scoring import WITHIN_DAYS
-from ett_service.detection.observed.sample import Flags, Floats, Ints
-from ett_service.detection.options import Options
+from ett_service.detection.sample import Flags, Floats, Ints, Options
 from ett_service.detection.window import groups
 
 _KINDS = frozenset({ScenarioKind.CELL, ScenarioKind.RAMP, ScenarioKind.SECOND, ScenarioKind.HITS})

@@ -15,8 +15,7 @@ from benchmarks.detectors.fleets.fleet import SimulatedFleet, simulate
 from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import Scenario
 from ett_service.core.regressions.finding import Metric
-from ett_service.detection.observed.sample import Floats
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.sample import Floats, Memory, Options
 from ett_service.detection.scan import Models
 from ett_service.detection.window import Window, groups
 

@@ -29,10 +29,9 @@ from ett_service.core.regressions.state import (
     resolved,
     transition,
 )
-from ett_service.detection.observed.sample import Sample
-from ett_service.detection.options import Options, Scan
 from ett_service.detection.run import memory_of
-from ett_service.detection.scan import scan
+from ett_service.detection.sample import Options, Sample
+from ett_service.detection.scan import Scan, scan
 
 OURS = "ours"  #: without a floor under the cost of a change, as the peers have none
 OURS_COSTLY = "ours-costly"  #: with the service's default floor

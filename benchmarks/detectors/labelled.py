@@ -25,8 +25,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.regressions.state import LASTING
 from ett_service.core.words import Phase
-from ett_service.detection.observed.sample import Durations, Floats, Ints, Sample
-from ett_service.detection.options import Options
+from ett_service.detection.sample import Durations, Floats, Ints, Options, Sample
 
 MARGIN = 5  #: a change point within so many places is right
 FindPlaces = Callable[[Floats], Iterable[int]]

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from ett_service.core.errors import EttError
-from ett_service.detection.observed.sample import Floats
+from ett_service.detection.sample import Floats
 
 FOLDER = Path(sys.prefix) / "otava"
 """Where it is by default: in the environment that runs."""

@@ -19,7 +19,7 @@ from benchmarks.detectors.otava import ChangePoint
 from benchmarks.detectors.scoring import QUIET_UNTIL, WITHIN_DAYS
 from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.regressions.finding import Series, Verdict
-from ett_service.detection.observed.sample import Flags, Floats
+from ett_service.detection.sample import Flags, Floats
 
 FIRST_DAY = QUIET_UNTIL - 1
 """The first day on which detectors run; what they find on it is old."""

@@ -21,9 +21,9 @@ from ett_service.demo.calendar import WireEvent
 from ett_service.demo.fleet import IMPACT_FLOOR
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.detection.options import Options, Plan
+from ett_service.detection.sample import Options, Plan
 from ett_service.fleet.economy import Economy
-from ett_service.ingest.text import parse_instant
+from ett_service.ingest.members import parse_instant
 from ett_service.ingest.wire import Limits
 from ett_service.metrics.gauges import GaugeOptions
 from ett_service.storage.engine.errors import StorageUnavailable

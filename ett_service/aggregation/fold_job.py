@@ -13,14 +13,15 @@ from types import MappingProxyType
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import Cohort
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import Cells, contribution, first_difference
 from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.fold import JobFold
-from ett_service.core.ledger.results import FORMULA_VERSION, Exclusion, JobLedger
+from ett_service.core.ledger.results import FORMULA_VERSION, JobLedger
 from ett_service.core.words import JobState
+from ett_service.storage.engine.driver import begin_last_trip
 from ett_service.storage.engine.store import Readable
-from ett_service.storage.engine.trips import begin_last_trip
 from ett_service.storage.fleet import contributions
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.folded_jobs import (

@@ -33,8 +33,8 @@ from ett_service.api.state import AppState
 from ett_service.core.events import MarkerKind
 from ett_service.core.regressions.finding import Triage
 from ett_service.core.words import Cause, Origin
+from ett_service.ingest.members import Frame, read_members
 from ett_service.ingest.refusals import BodyTooLarge, Code, Fault, fault_of
-from ett_service.ingest.text import Frame, read_members
 
 LARGEST_BODY = 16 << 10
 

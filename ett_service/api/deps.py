@@ -26,8 +26,8 @@ from ett_service.fleet.scope import (
     Scope,
     Window,
 )
+from ett_service.ingest.members import parse_day_or_instant
 from ett_service.ingest.refusals import Code, Fault
-from ett_service.ingest.text import parse_day_or_instant
 from ett_service.storage.jobs.listing import project_id
 from ett_service.storage.record.keys import Key, RecentKeys, find_key
 

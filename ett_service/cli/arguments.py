@@ -48,8 +48,8 @@ def instant(text: str) -> str:
 
 def instant_us(text: str) -> int:
     """Read an instant as ``instant`` does into microseconds, for a verb that asks no server."""
+    from ett_service.ingest.members import parse_instant  # noqa: PLC0415 -- likewise
     from ett_service.ingest.refusals import Fault  # noqa: PLC0415 -- it needs the server's packages
-    from ett_service.ingest.text import parse_instant  # noqa: PLC0415 -- likewise
 
     try:
         return parse_instant(instant(text))

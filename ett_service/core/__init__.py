@@ -14,7 +14,7 @@ event:
 ``ledger/ownership``                     which span owns each instant; loop time that was repeated
 ``ledger/attempt_segments``              an attempt's segments, cut anew where something changed
 ``ledger/runs``                          attempts side by side, waits between them filled in
-``owners`` ``ledger/owned_waits``        whose each wait was
+``ledger/owned_waits``                   whose each wait was
 ``ledger/speed`` ``ledger/ranks``        slow steps, and slow ranks
 ``ledger/attempt_results``               each attempt's numbers, and why it failed
 ``ledger/job_results``                   shares, recoveries, data quality, work done

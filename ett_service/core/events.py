@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from ett_service.core.dimensions import Facts
-from ett_service.core.words import Cause, Origin, Outcome, Phase
+from ett_service.core.words import (
+    Cause,
+    Origin,
+    Outcome,
+    Phase,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,3 +191,10 @@ class Marker:
     title: str
     end: int | None = None  #: None for what took no time
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Exclusion(NamedTuple):
+    """Time that somebody took out of the fleet's numbers; None leaves that end open."""
+
+    from_at: int | None = None
+    to_at: int | None = None

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.detection.observed.sample import Flags, Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import (
     WEEK_DAYS,
     DayMemory,

@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ett_service.detection.observed.sample import Floats
+from ett_service.detection.sample import Floats
 
 CONFIDENCE = 0.95
 POWER = 0.8

@@ -35,9 +35,8 @@ from ett_service.core.regressions.state import (
 )
 from ett_service.detection.attribution.attribute import attribute
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import Floats, Observed
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan, Power
-from ett_service.detection.scan import scan
+from ett_service.detection.sample import Floats, FrozenBaseline, Memory, Observed, Options, Plan
+from ett_service.detection.scan import Power, scan
 from ett_service.detection.verdict import is_outage
 from ett_service.detection.window import within
 from ett_service.fleet.economy import Economy

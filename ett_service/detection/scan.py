@@ -7,7 +7,15 @@ import numpy as np
 from scipy.special import ndtr
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import (
+    Finding,
+    Gate,
+    Metric,
+    Series,
+    SeriesCohort,
+    Subject,
+    Verdict,
+)
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
@@ -16,9 +24,8 @@ from ett_service.detection.models.series_model import (
     LevelModel,
     SeriesModel,
 )
-from ett_service.detection.observed.sample import Floats, Ints, Sample
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Power, Scan
 from ett_service.detection.panel import Starts, chance
+from ett_service.detection.sample import Floats, FrozenBaseline, Ints, Memory, Options, Sample
 from ett_service.detection.selection import (
     BETTER,
     WORSE,
@@ -49,6 +56,33 @@ LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekda
 _FEWEST_RECENT = 4
 _FEWEST_BASELINE = 8
 _FIRST_GUESS = 3.8  #: of the score that a power asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """The smallest change that a search could find in a cohort: silence is not health."""
+
+    subject: Subject
+    cohort: SeriesCohort
+    recent: int  #: values in the recent window
+    baseline: int
+    smallest: float | None  #: the factor found in 80 of 100 cases; None: nothing could be found
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The answer of one scan; no finding of it depends on earlier runs.
+
+    Each open series of the memory has a finding, whose ``holds`` says whether the change is
+    still there, or none where there are too few values.
+    """
+
+    findings: tuple[Finding, ...]
+    power: tuple[Power, ...]
+    series: int  #: how many were tested
+    gone: tuple[Series, ...] = ()  #: open ones of whose cohort nothing ran in the recent days
+    standing: tuple[Series, ...] = ()
+    """Pending ones that were not found, though nothing shows that their change is over."""
 
 
 def scan(sample: Sample, options: Options, memory: Memory) -> Scan:

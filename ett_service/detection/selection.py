@@ -15,9 +15,8 @@ from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.residuals import logarithms
 from ett_service.detection.models.series_model import SeriesModel, medians
-from ett_service.detection.observed.sample import Durations, Flags, Floats, Sample
-from ett_service.detection.options import Options
 from ett_service.detection.panel import Peaks, Starts, peaks
+from ett_service.detection.sample import Durations, Flags, Floats, Options, Sample
 from ett_service.detection.window import within
 
 WORSE, BETTER = 1, -1

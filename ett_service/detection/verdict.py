@@ -17,16 +17,24 @@ import numpy as np
 
 from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.causes import PRECEDENCE, absorbs, explains
-from ett_service.core.regressions.finding import Finding, Gate, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import (
+    PRECEDENCE,
+    Finding,
+    Gate,
+    Metric,
+    Series,
+    Subject,
+    Verdict,
+    absorbs,
+    explains,
+)
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.form import Form
 from ett_service.detection.models.levels import DurationModel, model_of, times
 from ett_service.detection.models.residuals import Residuals, logarithms
 from ett_service.detection.models.series_model import Change, SeriesModel, medians
-from ett_service.detection.observed.sample import ETT, Flags, Sample, SmallInts
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,

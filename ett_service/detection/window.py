@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
-from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Sample
-from ett_service.detection.options import Memory, Options
+from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options, Sample
 
 WEEK_DAYS = 7
 

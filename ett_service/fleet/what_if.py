@@ -18,6 +18,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import (
     Frame,
@@ -28,7 +29,7 @@ from ett_service.core.fleet.owned_time import (
 )
 from ett_service.core.fleet.totals import Totals, ratio
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
+from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.planning.scenario import Counterfactual, CutFailures, Saved, Scenario
 from ett_service.core.words import FAILURES, Category
 from ett_service.fleet.economy import Economy

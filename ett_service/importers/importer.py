@@ -19,7 +19,7 @@ from typing import Any, overload
 import msgspec
 from typing_extensions import override
 
-from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
+from ett_service.ingest.members import CLUSTER_OF_LAUNCH
 
 WireEvent = dict[str, Any]
 """An event as ``POST /v1/events`` takes it."""

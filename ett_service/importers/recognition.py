@@ -99,12 +99,6 @@ def _formats_below(path: Path) -> dict[Path, str]:
     return formats
 
 
-def recognised(paths: Sequence[Path]) -> str | None:
-    """Return the format of the first file that is of one; or None."""
-    names = (name for path in islice(_files(paths), _MOST_FILES) if (name := _format_of(path)))
-    return next(names, None)
-
-
 def _format_of(path: Path, likely: str = "") -> str | None:
     """Return the format of a file; one that has the mark of the *likely* one early is of it."""
     try:

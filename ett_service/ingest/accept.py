@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection
 
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
-from ett_service.ingest.decode import CLUSTER_OF_LAUNCH, Arrival, Batch
+from ett_service.ingest.decode import Batch
+from ett_service.ingest.members import CLUSTER_OF_LAUNCH, Arrival
 from ett_service.ingest.refusals import Code, Refusal
-from ett_service.storage.engine.insertion import insert_values
-from ett_service.storage.engine.statements import insert_new, replace_rows
+from ett_service.storage.engine.statements import insert_new, insert_values, replace_rows
 from ett_service.storage.record.dirty_marks import JobBatch
 from ett_service.storage.record.events import (
     EventContent,

@@ -1,17 +1,24 @@
-"""From a request's body to events, keeping the good ones of a batch with bad ones."""
+"""From a request's body to events, keeping the good ones of a batch with bad ones.
 
-import hashlib
+The body is inflated up to its limit, then read into what stands around its events, and each event
+as it was written.
+"""
+
+import codecs
 import re
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+import zstandard
 
-from ett_service.core.events import Event
-from ett_service.ingest.envelope import inflate, read_lines, read_object, require_utf8
+from ett_service.ingest.json_cursor import LONGEST_VALUE, Cursor
+from ett_service.ingest.members import DAMAGED, Arrival, Frame, parse_instant, read_event, text
 from ett_service.ingest.refusals import (
     BadBatch,
+    BadEncoding,
     BodyTooLarge,
     Code,
     Fault,
@@ -20,141 +27,9 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
     fault_of,
 )
-from ett_service.ingest.text import Frame, parse_instant, read_members, text
-from ett_service.ingest.wire import AnyEvent, EventBatch, Limits, SentEvent
-from ett_service.storage.record.events import (
-    EventContent,
-    decode_body,
-    encode_members,
-    encode_rest,
-    members_of,
-)
+from ett_service.ingest.wire import EventBatch, Limits
 
-CLUSTER_OF_LAUNCH = "slurm.cluster.name"
-"""The attribute that says of which cluster an event's launch is: two of them may count alike."""
-
-_LENGTH = 40
-_NO_ATTRIBUTES: Mapping[str, Any] = {}
-
-
-_SENT: msgspec.json.Decoder[SentEvent] = msgspec.json.Decoder(AnyEvent)
-_ANY = msgspec.json.Decoder()
 _ANY_RAW = msgspec.json.Decoder(msgspec.Raw)
-
-
-class _Named(msgspec.Struct):
-    id: str | None = None
-
-
-_ID = msgspec.json.Decoder(_Named)
-_CAN_BE_AN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-
-
-class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """An event that can be kept, and the job that it belongs to."""
-
-    index: int  #: its place in the batch
-    job: str
-    id: str
-    type: str
-    at: int
-    producer: str | None
-    body: str  #: the rest of its canonical content, as its row has it
-    launch: str = ""  #: as sent, also where the event itself has none
-    cluster: str = ""  #: of the launch, where it says that
-
-    @property
-    def content(self) -> EventContent:
-        """What it says beside its id: its type, its instant and its body."""
-        return self.type, self.at, self.body
-
-    @property
-    def event(self) -> Event:
-        """The event itself, made anew at each call: as text it takes the least."""
-        return decode_body(self.type, self.id, self.at, self.body)
-
-
-def arrival(index: int, job: str, event: Event) -> Arrival:
-    """Make an event ready to be kept, with an id derived from its content if it has none."""
-    return _arrival(index, job, event.type, members_of(event), event.launch)
-
-
-def _arrival(
-    index: int, job: str, kind: str, members: dict[str, Any], launch: str, cluster: str = ""
-) -> Arrival:
-    name = members["id"]
-    if not name:
-        name = members["id"] = _derived_id(kind, encode_members(kind, members))
-    at, producer = members["at"], members.get("producer")
-    body = encode_rest(kind, members)
-    return Arrival(index, job, name, kind, at, producer, body, launch, cluster)
-
-
-def _derived_id(kind: str, content: str) -> str:
-    """Return the id that says what the event says: the same content always has the same one."""
-    return hashlib.sha256(f"{kind}\n{content}".encode()).hexdigest()[:_LENGTH]
-
-
-def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
-    """Read the event at place *index*; one that names no producer takes the batch's."""
-    try:
-        sent = _decoded(raw, frame.limits.max_event_bytes)
-        members = read_members(sent, frame)
-    except Fault as fault:
-        return Refusal(fault.code, f"/events/{index}{fault.pointer}", index, _id_in(raw))
-    kind = _type_of(sent)
-    launch = members.get("launch", "")
-    cluster = members.get("attributes", _NO_ATTRIBUTES).get(CLUSTER_OF_LAUNCH) if launch else None
-    _leave_out_what_says_nothing(kind, members)
-    members.setdefault("id", "")
-    if producer is not None:
-        members.setdefault("producer", producer)
-    job = members.pop("job")
-    return _arrival(
-        index, job, kind, members, launch, "" if cluster is None else str(cluster).casefold()
-    )
-
-
-def _decoded(raw: bytes, most: int) -> SentEvent:
-    if len(raw) > most:
-        raise Fault(Code.TOO_LARGE)
-    try:
-        return _SENT.decode(raw)
-    except RecursionError as error:
-        raise Fault(Code.TOO_DEEP) from error
-    except msgspec.ValidationError as error:
-        return _decoded_by_last_keys(raw, error)
-    except msgspec.DecodeError as error:
-        raise Fault(Code.MALFORMED_JSON) from error
-
-
-def _decoded_by_last_keys(raw: bytes, error: msgspec.ValidationError) -> SentEvent:
-    """Try again without all but the last of duplicate keys, each of which was looked at above."""
-    try:
-        return _SENT.decode(msgspec.json.encode(_ANY.decode(raw)))
-    except (msgspec.DecodeError, RecursionError):
-        raise fault_of(error) from error
-
-
-def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
-    if kind in ("job", "job_ended"):
-        for name in ("launch", "attempt", "cycle"):
-            members.pop(name, None)
-    elif kind != "attempt_ended" and members.get("cycle") == 0:
-        del members["cycle"]
-
-
-def _type_of(sent: SentEvent) -> str:
-    return sent.__struct_config__.tag  # type: ignore[return-value]
-
-
-def _id_in(raw: bytes) -> str | None:
-    """Return the id of an event that was refused, so that its sender can find it."""
-    try:
-        event_id = _ID.decode(raw).id
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return event_id if event_id is not None and _CAN_BE_AN_ID.fullmatch(event_id) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +138,225 @@ def _checked_about(about: EventBatch, frame: Frame) -> int | None:
         return None if about.sent_at is None else parse_instant(about.sent_at)
     except Fault as fault:
         raise BadBatch(Refusal(fault.code, f"/{member}")) from fault
+
+
+#: A few bytes can stand for 128 KiB each, so the cap is looked at every so many.
+_ZSTD_PIECE = 256
+#: What RFC 8878 asks every decoder to take; more would let the sender choose our memory.
+_ZSTD_WINDOW = 8 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+
+Around = tuple[EventBatch, list[bytes]]
+"""The members of a batch beside its events, and each event as it was written."""
+
+_BATCH = msgspec.json.Decoder(EventBatch)
+
+_AT_ONCE = 4 << 20
+"""Bytes of a body that a parser may look through before its events are counted."""
+
+_A_VALUE = 16
+"""Bytes of a body for each of its commas at least: each may make an object of some 60."""
+
+_AROUND, _BETWEEN = 4096, 3
+"""Bytes around the events at most, and between two of them, where a body is a usual one."""
+
+#: A line with anything but spaces in it.
+_LINE = re.compile(rb"[^\s][^\n]*+")
+_PIECE = 64 << 10
+
+_HEADERS = {
+    "ett-batch-id": "batch_id",
+    "ett-sent-at": "sent_at",
+    "ett-producer": "producer",
+    "ett-history": "history",
+}
+
+#: Every escape of a JSON text; a surrogate is whole only with its other half behind it.
+_ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)", re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE = 6
+
+
+def inflate(body: bytes, encoding: str, limit: int) -> bytes:
+    """Undo one *encoding*, the value of ``Content-Encoding``.
+
+    Raises ``BodyTooLarge`` beyond *limit* bytes, ``BadEncoding`` for what is cut, broken or
+    followed by anything, ``UnsupportedMedia`` for others and for several.
+    """
+    match encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip":
+            return _gunzip(body, limit)
+        case "zstd":
+            return _unzstd(body, limit)
+        case _:
+            raise UnsupportedMedia("Content-Encoding may be gzip or zstd, once.")
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    stream = zlib.decompressobj(_GZIP)
+    try:
+        inflated = stream.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BadEncoding("The body is not gzip.") from error
+    if len(inflated) > limit:
+        raise BodyTooLarge("inflated bytes", limit)
+    if not stream.eof or stream.unused_data:
+        raise BadEncoding("The body is truncated, or something follows it.")
+    return inflated
+
+
+def _unzstd(body: bytes, limit: int) -> bytes:
+    stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+    inflated = bytearray()
+    for start in range(0, len(body), _ZSTD_PIECE):
+        if stream.eof:
+            raise BadEncoding("Something follows the body.")
+        try:
+            inflated += stream.decompress(body[start : start + _ZSTD_PIECE])
+        except zstandard.ZstdError as error:
+            raise BadEncoding("The body is not zstd, or needs too much memory.") from error
+        if len(inflated) > limit:
+            raise BodyTooLarge("inflated bytes", limit)
+    if not stream.eof or stream.unused_data:
+        raise BadEncoding("The body is truncated, or something follows it.")
+    return bytes(inflated)
+
+
+def require_utf8(body: bytes) -> None:
+    """Look at one piece after the other: a text takes up to four times as much as its bytes.
+
+    Raises:
+        BadEncoding: It is not.
+    """
+    if body.isascii():
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(body), _PIECE):
+            decoder.decode(body[start : start + _PIECE])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise BadEncoding("The body is not UTF-8.") from error
+
+
+def read_object(body: bytes, most: int) -> Around:
+    """Read an object with up to *most* events in it.
+
+    Raises:
+        BodyTooLarge: It has more, or one of its values is too long.
+        MalformedBody: It is not JSON.
+        BadBatch: A member beside the events is at fault.
+    """
+    about, raws = read_at_once(body, most) or read_in_steps(body, most)
+    return about, _all_mended(body, raws)
+
+
+def read_lines(body: bytes, headers: Mapping[str, str], most: int) -> Around:
+    """Read up to *most* events of one line each, around which *headers* stand.
+
+    Raises:
+        BodyTooLarge: There are more.
+        BadBatch: The headers are at fault.
+    """
+    raws = _all_mended(body, _lines(body, most))
+    return _about(headers), raws
+
+
+def _all_mended(body: bytes, raws: list[bytes]) -> list[bytes]:
+    if b"\\" not in body or _SURROGATE.search(body) is None:
+        return raws
+    return [_mended(raw) for raw in raws]
+
+
+def _mended(raw: bytes) -> bytes:
+    """Return *raw* with each lone surrogate replaced, as no text can hold one."""
+    return raw if _SURROGATE.search(raw) is None else _ESCAPE.sub(_mended_escape, raw)
+
+
+def _mended_escape(escape: re.Match[bytes]) -> bytes:
+    written = escape[0]
+    is_lone = len(written) == _LONE and _SURROGATE.match(written) is not None
+    return DAMAGED.encode() if is_lone else written
+
+
+def read_at_once(body: bytes, most: int) -> Around | None:
+    """Read what senders usually write, at the speed of a parser; None for anything else.
+
+    A body of few commas has few values, so that not much is made before they are counted.
+    """
+    if len(body) > _AT_ONCE or body.count(b",") * _A_VALUE > len(body):
+        return None
+    try:
+        about = _BATCH.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    raws = list(map(bytes, about.events))
+    around = len(body) - sum(map(len, raws)) - _BETWEEN * len(raws)
+    if around > _AROUND or max(map(len, raws), default=0) > LONGEST_VALUE:
+        return None
+    if len(raws) > most:
+        raise BodyTooLarge("events", most)
+    return about, raws
+
+
+def read_in_steps(body: bytes, most: int) -> Around:
+    """Walk a body of any shape, value by value; raises as :func:`read_object`."""
+    cursor = Cursor(body)
+    if not cursor.is_at(b"{"):
+        return _read_envelope(body[:LONGEST_VALUE]), []
+    around: dict[str, msgspec.Raw] = {}
+    raws: list[bytes] = []
+    for name in cursor.members():
+        if name == "events" and cursor.is_at(b"["):
+            raws = list(_elements(cursor, most))
+            around[name] = msgspec.Raw(b"[]")
+        else:
+            around[name] = msgspec.Raw(_mended(cursor.value()))
+    cursor.finish()
+    return _read_envelope(_written(around)), raws
+
+
+def _elements(cursor: Cursor, most: int) -> Iterator[bytes]:
+    for count, raw in enumerate(cursor.values()):
+        if count == most:
+            raise BodyTooLarge("events", most)
+        yield raw
+
+
+def _written(around: Mapping[str, msgspec.Raw]) -> bytes:
+    if sum(map(len, map(bytes, around.values()))) > LONGEST_VALUE:
+        raise BadBatch(Refusal(Code.TOO_LARGE, ""))
+    return msgspec.json.encode(around)
+
+
+def _read_envelope(written: bytes) -> EventBatch:
+    try:
+        return _BATCH.decode(written)
+    except msgspec.ValidationError as error:
+        fault = fault_of(error)
+        raise BadBatch(Refusal(fault.code, fault.pointer)) from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise MalformedBody("The body is not JSON.") from error
+
+
+def _lines(body: bytes, most: int) -> list[bytes]:
+    lines: list[bytes] = []
+    for line in _LINE.finditer(body):
+        if len(lines) == most:
+            raise BodyTooLarge("events", most)
+        lines.append(line[0])
+    return lines
+
+
+def _about(headers: Mapping[str, str]) -> EventBatch:
+    """Read what the headers say around the events that come one a line."""
+    members: dict[str, object] = {
+        member: headers[header] for header, member in _HEADERS.items() if header in headers
+    }
+    try:
+        return msgspec.convert({**members, "events": []}, EventBatch, strict=False)
+    except msgspec.ValidationError as error:
+        fault = fault_of(error)
+        raise BadBatch(Refusal(fault.code, fault.pointer)) from error

@@ -10,7 +10,7 @@ from ett_service.core.events import MarkerKind
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Triage
 from ett_service.core.words import Category, Cause, Origin, Phase
-from ett_service.ingest.text import Frame
+from ett_service.ingest.members import Frame
 from ett_service.ingest.wire import Id, Instant, Labels, Limits, Word
 
 MOST_WINDOWS = 100

@@ -18,7 +18,7 @@ from ett_service.core.words import Outcome, Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
 from ett_service.ingest.decode import read_made
-from ett_service.ingest.text import Frame
+from ett_service.ingest.members import Frame
 from ett_service.ingest.wire import Instant
 from ett_service.storage.record.events import stored_ids
 

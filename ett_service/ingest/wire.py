@@ -1,6 +1,6 @@
 """Events as they are written on the wire, and how much of them a sender may send at once.
 
-One struct a type. What the types cannot say ``ett_service.ingest.text`` does, found by the word
+One struct a type. What the types cannot say ``ett_service.ingest.members`` does, found by the word
 after ``reads``. Where a member is optional, null says the same as leaving it out.
 """
 

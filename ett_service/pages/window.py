@@ -10,8 +10,8 @@ from ett_service.core.dimensions import GROUPS
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
 from ett_service.core.words import Category
 from ett_service.fleet.scope import BadQuestion
+from ett_service.ingest.members import parse_instant
 from ett_service.ingest.refusals import Fault
-from ett_service.ingest.text import parse_instant
 from ett_service.pages.links import encoded
 
 WINDOWS: Mapping[str, int] = {

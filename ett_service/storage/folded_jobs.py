@@ -28,8 +28,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from ett_service.core.fleet.contribution import Cells
 from ett_service.core.ledger.results import JobLedger, Segment
 from ett_service.storage.engine import statements
-from ett_service.storage.engine.insertion import Values
-from ett_service.storage.engine.trips import begin_and_read, read_and_end, read_together
+from ett_service.storage.engine.driver import begin_and_read, read_and_end, read_together
+from ett_service.storage.engine.statements import Values
 from ett_service.storage.fleet.contributions import CohortIds, ContributionChanges, ExistingCells
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.jobs.ledgers import HEAD, PARTS, SEGMENTS, Head, ledger_columns, rows

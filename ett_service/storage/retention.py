@@ -31,7 +31,8 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import JobState
 from ett_service.storage.engine import citus
-from ett_service.storage.engine.statements import lift_time_limit, replace_rows
+from ett_service.storage.engine.driver import lift_time_limit
+from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.fleet import contributions
 from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.record import dirty_marks

@@ -36,8 +36,7 @@ from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.cohort_cap import COHORTS_A_DAY, CohortCapping
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import JobKey, Slots
-from ett_service.worker.job_queue import JobQueue, Took
+from ett_service.storage.record.dirty_marks import JobKey, JobQueue, Slots, Took
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from ett_service.worker.slots import LEASE_SECONDS, SlotsThread
 from ett_service.worker.thread import PeriodicThread

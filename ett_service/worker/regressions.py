@@ -16,8 +16,8 @@ from typing_extensions import override
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import FindingKey, StateRules
 from ett_service.detection import run as detection_run
-from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult, memory_of, retrace
+from ett_service.detection.sample import Memory, Plan
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.lease import LeaseLost

@@ -2,9 +2,11 @@
 # The sidecar of a training pod: it records the attempt with curl, so the trainer's image needs none.
 #
 # The containers share the folder $shared. The trainer writes `started` and `exit` there, its preStop
-# hook writes `stopping`. All events so far are sent each time: the service derives the id of an
-# event from what it says, so that each counts once.
+# hook writes `stopping`, and the sidecar `ready`, for which the trainer waits. All events so far are
+# sent each time: the service derives the id of an event from what it says, so that each counts once.
 set -u
+over=''
+trap 'over=yes' TERM
 shared=/run/ett
 account=/var/run/secrets/kubernetes.io/serviceaccount
 config=/etc/ett/ett.curl # the address and the key
@@ -103,8 +105,8 @@ end() {
     done
 }
 
-waiting='' started='' stopping='' scheduled='' over=''
-trap 'over=yes' TERM
+waiting='' started='' stopping='' scheduled=''
+: > "$shared/ready" # from here on a stop is recorded, however soon it comes
 begin
 while [ -z "$over" ]; do
     watch

@@ -4,9 +4,8 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from ett_service.aggregation.fold_job import NotForward, fold_all, fold_job
-from ett_service.core.events import AttemptEnded, AttemptStarted
+from ett_service.core.events import AttemptEnded, AttemptStarted, Exclusion
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Outcome
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections, events

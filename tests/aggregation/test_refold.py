@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete, insert, update
 
 from ett_service.aggregation.recompute import refold
 from ett_service.aggregation.verify import verify
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import Exclusion
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import CohortIds

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from ett_service.aggregation.fold_job import KeptFold
-from ett_service.core.events import JobFacts
+from ett_service.core.events import Exclusion, JobFacts
 from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap

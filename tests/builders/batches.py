@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from ett_service.ingest.decode import Arrival, Batch, decode
+from ett_service.ingest.decode import Batch, decode
+from ett_service.ingest.members import Arrival
 from ett_service.ingest.wire import Limits
 from tests.builders.clock import NOON
 from tests.builders.record import wire

@@ -9,8 +9,8 @@ from typing import Any
 
 from ett_service.core.events import Event
 from ett_service.core.ledger.attempts.lifetimes import Limits
+from ett_service.core.ledger.owned_waits import PARTS
 from ett_service.core.ledger.results import JobLedger, RunLedger, Segment
-from ett_service.core.owners import PARTS
 from ett_service.core.words import Category, JobState, Period, WaitPart
 from tests.builders.drawn.timelines import Timeline, in_batches
 

@@ -11,9 +11,8 @@ from ett_service.core.regressions.finding import Attribution, Metric, SeriesCoho
 from ett_service.core.regressions.state import LASTING, StateRules
 from ett_service.demo.fleet import IMPACT_FLOOR, MODELS
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import Observed
-from ett_service.detection.options import Options, Plan
 from ett_service.detection.run import Course, attributed, backtest
+from ett_service.detection.sample import Observed, Options, Plan
 from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.regressions import findings
 from ett_service.storage.schema import regression

@@ -134,7 +134,9 @@ def test_people_sign_in_write_and_see_a_page_move(proxied: Proxied) -> None:
 
 
 def test_nothing_is_sent_in_the_clear(proxied: Proxied) -> None:
-    with Client(base_url=f"http://localhost:{proxied.http}", headers={"Host": HOST}) as plain:
+    with Client(
+        base_url=f"http://localhost:{proxied.http}", headers={"Host": HOST}, timeout=60
+    ) as plain:
         assert plain.post("/v1/events", json={"events": []}).status_code == 403
         page = plain.get("/jobs?q=x")
     assert page.status_code == 301

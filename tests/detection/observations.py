@@ -7,7 +7,7 @@ import numpy as np
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.finding import SeriesCohort, Subject
 from ett_service.core.words import Category
-from ett_service.detection.observed.sample import Attempts, AttemptValues, Held, Observed
+from ett_service.detection.sample import Attempts, AttemptValues, Held, Observed
 
 TO_US = 20_500 * DAY_US
 """A midnight, at which it ends."""

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, SeriesCohort, Subject, Verdict
-from ett_service.detection.observed.sample import Durations, Sample
-from ett_service.detection.options import Memory, Options, Scan
-from ett_service.detection.scan import scan
+from ett_service.detection.sample import Durations, Memory, Options, Sample
+from ett_service.detection.scan import Scan, scan
 
 DAYS = 56
 AS_OF_US = 1_750_000_000_000_000

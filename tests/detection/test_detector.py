@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
-from ett_service.detection.observed.sample import Durations, Sample
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Scan
-from ett_service.detection.scan import scan
+from ett_service.detection.sample import Durations, FrozenBaseline, Memory, Options, Sample
+from ett_service.detection.scan import Scan, scan
 from tests.detection.samples import (
     AS_OF_US,
     COHORTS,

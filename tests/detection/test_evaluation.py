@@ -6,8 +6,8 @@ import pytest
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Series, Subject, Verdict
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan
 from ett_service.detection.run import MOST_DAYS, RunResult, days_to_read, evaluate
+from ett_service.detection.sample import FrozenBaseline, Memory, Options, Plan
 from ett_service.fleet.economy import Economy, Price
 from ett_service.storage.engine.store import Store
 from tests.builders.slowed_fleet import END, NEW, ONSET, slowed, slower_steps

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, rankdata
 
-from ett_service.detection.observed.sample import Floats
 from ett_service.detection.ranks import compare, holm, smallest
+from ett_service.detection.sample import Floats
 from ett_service.detection.window import logarithms
 
 

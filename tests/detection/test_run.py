@@ -14,8 +14,8 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.core.regressions.state import LASTING, FindingState, StateRules, Transition, step
-from ett_service.detection.options import FrozenBaseline, Memory, Options, Plan
 from ett_service.detection.run import Backtest, Course, backtest, memory_of
+from ett_service.detection.sample import FrozenBaseline, Memory, Options, Plan
 from tests.builders.regressions.findings import AT_US, finding
 from tests.detection.observations import COHORT, TO_US, observed_project
 

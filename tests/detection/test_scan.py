@@ -1,8 +1,8 @@
 import numpy as np
 
 from ett_service.core.regressions.finding import Series
-from ett_service.detection.observed.sample import Sample
-from ett_service.detection.options import Memory, Power
+from ett_service.detection.sample import Memory, Sample
+from ett_service.detection.scan import Power
 from tests.detection.samples import (
     COHORTS,
     COMPILE,

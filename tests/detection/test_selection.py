@@ -7,8 +7,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
-from ett_service.detection.observed.sample import AttemptValues, Floats, Rates, Sample, Shares
-from ett_service.detection.options import Memory
+from ett_service.detection.sample import AttemptValues, Floats, Memory, Rates, Sample, Shares
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import (
     OUTLIVES,

@@ -9,8 +9,8 @@ import pytest
 from ett_service.core.events import Event
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Subject
-from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import evaluate
+from ett_service.detection.sample import Memory, Plan
 from ett_service.storage.engine.store import Store
 from tests.builders.fleet import store_job
 from tests.builders.imports import imported

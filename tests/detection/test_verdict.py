@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Verdict
-from ett_service.detection.observed.sample import Durations, Sample
-from ett_service.detection.options import Memory
+from ett_service.detection.sample import Durations, Memory, Sample
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import OUTLIVES, WORSE, Candidate, Persistence
 from ett_service.detection.verdict import beside_outages, is_outage, outage_days

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from tests.builders.servers.ett import Server
 from tests.builders.servers.threads import in_thread
+from tests.builders.servers.waiting import wait_for
 from tests.examples.conftest import EXAMPLES
 
 KUBERNETES = EXAMPLES / "kubernetes"
@@ -87,15 +88,24 @@ class Pod:
         (self.folder / "recorder.sh").write_text(self._placed(script))
 
     def start(self, container: dict[str, Any], *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a container as a process, other arguments in the place of its own."""
+        """Start a container as a process, other arguments in the place of its own.
+
+        Returns once its startup probe succeeds, before which Kubernetes starts no other.
+        """
         command = [*container["command"], *(arguments or container.get("args", []))]
         environment = {"PATH": "/usr/bin:/bin", **self._environment(container)}
-        return subprocess.Popen([self._placed(word) for word in command], env=environment)
+        process = subprocess.Popen([self._placed(word) for word in command], env=environment)
+        if probe := container.get("startupProbe"):
+            wait_for(lambda: self._exec(probe).returncode == 0)
+        return process
 
     def pre_stop(self, container: dict[str, Any]) -> None:
         """Run a container's hook."""
-        command = container["lifecycle"]["preStop"]["exec"]["command"]
-        subprocess.run([self._placed(word) for word in command], check=True)
+        self._exec(container["lifecycle"]["preStop"]).check_returncode()
+
+    def _exec(self, hook: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+        """Run the command of a hook or of a probe in its container."""
+        return subprocess.run([self._placed(word) for word in hook["exec"]["command"]], check=False)
 
     def _environment(self, container: dict[str, Any]) -> dict[str, str]:
         downward = {

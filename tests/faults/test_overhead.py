@@ -38,7 +38,7 @@ busy = time.thread_time_ns() - busy
 taken.sort()
 bare.sort()
 print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 999 // 1000] / 1e3,
-    "p999_us_of_writes": bare[emits * 999 // 1000] / 1e3, "worst_us": taken[-1] / 1e3,
+    "worst_us": taken[-1] / 1e3, "worst_us_of_writes": bare[-1] / 1e3,
     "share_of_a_step_of_10_ms": busy / emits / 1e7}))
 """
 """Every hundredth step has an evaluation, and beside it as many bare writes, which wait alike."""
@@ -68,8 +68,9 @@ def test_no_call_waits_for_a_server(
     assert done.returncode == 0, done.stderr
     costs = json.loads(done.stdout)
     log.warning("%d calls: %s", emits, costs)
-    # Orders of magnitude below what any exchange would take. Where the machine is busy, bare writes
-    # wait as well. The share of a step is of processor time: who else is busy is not in it.
+    # Orders of magnitude below what any exchange would take. Where the machine is busy, some bare
+    # writes wait as long as the system lets others run: of a thousand calls at most one may.
+    # The share of a step is of processor time: who else is busy is not in it.
     assert costs["p50_us"] <= 20
-    assert costs["p999_us"] <= max(5000, 10 * costs["p999_us_of_writes"])
+    assert costs["p999_us"] <= max(5000, 2 * costs["worst_us_of_writes"])
     assert costs["share_of_a_step_of_10_ms"] <= 0.001

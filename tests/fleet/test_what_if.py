@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
+from ett_service.core.events import Exclusion
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.planning.scenario import parse
 from ett_service.core.words import Category, Origin
 from ett_service.fleet.economy import Economy, Price

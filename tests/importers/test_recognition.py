@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ett_service.cli.record.import_ import FORMATS
-from ett_service.importers.recognition import MARKS, UNKNOWN, by_format, recognised
+from ett_service.importers.recognition import MARKS, UNKNOWN, by_format
 from tests.builders.mllog import RUN, written
 
 CORPUS = Path(os.environ.get("ETT_CORPUS", "../shared/corpus"))
@@ -35,7 +35,7 @@ def test_real_files_are_recognised(files: str, name: str) -> None:
     if not CORPUS.is_dir():
         pytest.skip(f"the corpus is not at {CORPUS}")
     paths = list(CORPUS.glob(files))
-    assert {recognised([path]) for path in paths} == {name}
+    assert {found for path in paths for found in by_format([path])} == {name}
 
 
 def test_a_file_is_recognised_by_what_it_holds(tmp_path: Path) -> None:
@@ -43,8 +43,8 @@ def test_a_file_is_recognised_by_what_it_holds(tmp_path: Path) -> None:
     (plain := tmp_path / "a.txt").write_text("noise\n" + entry)
     (packed := tmp_path / "a.gz").write_bytes(gzip.compress(entry.encode()))
 
-    assert recognised([plain]) == recognised([packed]) == "goodput"
-    assert recognised([written(tmp_path, *RUN)]) == "mlperf"
+    assert by_format([plain, packed]) == {"goodput": [plain, packed]}
+    assert [*by_format([written(tmp_path, *RUN)])] == ["mlperf"]
 
 
 def test_a_folder_is_of_the_format_of_its_files(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_folder_is_of_the_format_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     written(tmp_path / "c", *RUN)
 
-    assert recognised([tmp_path / "missing", tmp_path]) == "mlperf"
-    assert recognised([tmp_path / "b.txt"]) is None
+    assert [*by_format([tmp_path / "missing", tmp_path])] == ["mlperf"]
+    assert by_format([tmp_path / "b.txt"]) == {}
 
 
 def test_what_has_no_mark_is_the_spare_format(tmp_path: Path) -> None:
@@ -92,4 +92,4 @@ def test_an_object_of_kubernetes_is_recognised_however_it_is_printed(
     tmp_path: Path, text: str
 ) -> None:
     (path := tmp_path / "a").write_text(text)
-    assert recognised([path]) == "k8s"
+    assert by_format([path]) == {"k8s": [path]}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ett_service.core.events import EVENT_TYPES, Progress
 from ett_service.core.words import Phase
-from ett_service.ingest.decode import arrival
+from ett_service.ingest.members import arrival
 from ett_service.ingest.refusals import Code, Refused
 from ett_service.storage.record.events import decode_body
 from tests.builders.batches import NDJSON, batch, read

@@ -3,8 +3,8 @@ from typing import Annotated
 import pytest
 from msgspec import Meta, Struct
 
+from ett_service.ingest.members import Frame, read_members
 from ett_service.ingest.refusals import Code, Fault
-from ett_service.ingest.text import Frame, read_members
 from ett_service.ingest.wire import Instant, Limits, Word
 from tests.builders.clock import NOON
 

@@ -3,9 +3,9 @@
 import pytest
 
 from ett_service.core.words import Outcome
-from ett_service.ingest import text as wire_text
+from ett_service.ingest import members
+from ett_service.ingest.members import Frame
 from ett_service.ingest.refusals import Code, Fault
-from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits
 from tests.builders.clock import NOON
 
@@ -14,7 +14,7 @@ FRAME = Frame(Limits(), NOON)
 
 @pytest.mark.parametrize("name", ["llm-70b", "七十億 b", "a.b", "...", "é", "x" * 200, "😀", "a b"])
 def test_a_job_may_have_any_name_that_can_be_shown(name: str) -> None:
-    assert wire_text.job(name, FRAME) == name
+    assert members.job(name, FRAME) == name
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ def test_a_job_may_have_any_name_that_can_be_shown(name: str) -> None:
 )
 def test_a_job_whose_name_cannot_be_shown_or_addressed_is_refused(name: str) -> None:
     with pytest.raises(Fault) as refused:
-        wire_text.job(name, FRAME)
+        members.job(name, FRAME)
 
     assert refused.value.code is Code.BAD_JOB
 
 
 @pytest.mark.parametrize("value", ["a\nb", "\x1b[31m", "a\u202eb", "\ufffd"])
 def test_text_that_cannot_be_shown_on_one_line_is_refused(value: str) -> None:
-    for reader in (wire_text.text, lambda text, frame: wire_text.labels({"k": text}, frame)):
+    for reader in (members.text, lambda text, frame: members.labels({"k": text}, frame)):
         with pytest.raises(Fault) as refused:
             reader(value, FRAME)
         assert refused.value.code is Code.BAD_TEXT
@@ -63,45 +63,45 @@ def test_text_that_cannot_be_shown_on_one_line_is_refused(value: str) -> None:
     ],
 )
 def test_a_crash_log_is_mended_and_keeps_its_lines(sent: str, mended: str) -> None:
-    assert wire_text.log(sent, FRAME) == mended
-    assert wire_text.attributes({"log": [sent]}, FRAME) == {"log": [mended]}
+    assert members.log(sent, FRAME) == mended
+    assert members.attributes({"log": [sent]}, FRAME) == {"log": [mended]}
 
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 10**30])
 def test_a_number_that_not_every_reader_keeps_exact_is_refused(number: int) -> None:
     with pytest.raises(Fault) as refused:
-        wire_text.attributes({"n": [number]}, FRAME)
+        members.attributes({"n": [number]}, FRAME)
 
     assert refused.value.code is Code.OUT_OF_RANGE
-    assert wire_text.attributes({"n": number // abs(number) * (2**53 - 1)}, FRAME)
+    assert members.attributes({"n": number // abs(number) * (2**53 - 1)}, FRAME)
 
 
 def test_attributes_may_be_as_deep_as_the_limit_and_no_deeper() -> None:
     value: object = 1
     for _ in range(6):
         value = [value]
-    assert wire_text.attributes({"a": value}, FRAME) == {"a": value}
+    assert members.attributes({"a": value}, FRAME) == {"a": value}
 
     with pytest.raises(Fault) as refused:
-        wire_text.attributes({"a": [value]}, FRAME)
+        members.attributes({"a": [value]}, FRAME)
     assert refused.value.code is Code.TOO_DEEP
 
 
 @pytest.mark.parametrize(("sent", "number"), [("SIGKILL", 9), (9, 9), ("SIGTERM", 15), (0, 0)])
 def test_a_signal_is_kept_as_its_number(sent: int | str, number: int) -> None:
-    assert wire_text.signal_number(sent, FRAME) == number
+    assert members.signal_number(sent, FRAME) == number
 
 
 @pytest.mark.parametrize("sent", ["SIGNOTHING", "SIGKILL\n", "SIG_DFL"])
 def test_a_signal_without_a_number_is_refused(sent: str) -> None:
     with pytest.raises(Fault) as refused:
-        wire_text.signal_number(sent, FRAME)
+        members.signal_number(sent, FRAME)
 
     assert refused.value.code is Code.UNKNOWN_VALUE
 
 
 def test_an_outcome_is_a_word_of_the_core() -> None:
-    assert wire_text.outcome("failed", FRAME) is Outcome.FAILED
+    assert members.outcome("failed", FRAME) is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_an_outcome_is_a_word_of_the_core() -> None:
 )
 def test_an_event_lies_between_1970_and_a_day_from_now(text: str, is_taken: bool) -> None:
     if is_taken:
-        wire_text.instant(text, FRAME)
+        members.instant(text, FRAME)
         return
     with pytest.raises(Fault) as refused:
-        wire_text.instant(text, FRAME)
+        members.instant(text, FRAME)
     assert refused.value.code is Code.TIMESTAMP_OUT_OF_RANGE

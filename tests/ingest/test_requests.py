@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
+from ett_service.ingest.members import read_members
 from ett_service.ingest.refusals import Code, Fault
 from ett_service.ingest.requests import NewExclusion, NewWindow, frame, remark_schema
-from ett_service.ingest.text import read_members
 from tests.builders.clock import HOUR, NOON
 
 DAY = 24 * HOUR

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ett_service.ingest.members import parse_instant
 from ett_service.ingest.refusals import Code, Fault
-from ett_service.ingest.text import parse_instant
 from tests.builders.clock import NOON
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,7 +13,8 @@ from sqlalchemy import Engine, func, select
 from ett_service.ingest.accept import accept
 from ett_service.ingest.decode import Batch
 from ett_service.storage.engine import migrate, postgresql
-from ett_service.storage.engine.errors import StorageUnavailable, translated
+from ett_service.storage.engine.driver import translated
+from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.schema import event

@@ -18,12 +18,10 @@ from ett_service.aggregation.fold_job import (
     store_prepared,
 )
 from ett_service.aggregation.verify import verify
-from ett_service.core.events import Event
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import Event, Exclusion
 from ett_service.storage import retention
 from ett_service.storage.engine.errors import StorageUnavailable
-from ett_service.storage.engine.insertion import insert_values
-from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.engine.statements import insert_new, insert_values
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record import events as stored_events

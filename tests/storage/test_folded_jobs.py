@@ -11,7 +11,7 @@ from ett_service.core.events import PhaseStarted
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Phase
-from ett_service.storage.engine.insertion import Values
+from ett_service.storage.engine.statements import Values
 from ett_service.storage.engine.store import Store
 from ett_service.storage.folded_jobs import (
     LEDGER_TABLES,

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from sqlalchemy import func, insert, select, update
 
 from ett_service.aggregation.verify import verify, verify_rollups
-from ett_service.core.events import AttemptEnded, Event, JobEnded, JobFacts
+from ett_service.core.events import AttemptEnded, Event, Exclusion, JobEnded, JobFacts
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Outcome
 from ett_service.ingest.accept import accept as accept_batch
-from ett_service.ingest.decode import Batch, arrival
+from ett_service.ingest.decode import Batch
+from ett_service.ingest.members import arrival
 from ett_service.ingest.refusals import Code
 from ett_service.storage import retention
 from ett_service.storage.engine.store import Store

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, insert, select
 
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.finding import Metric, State, Triage, Verdict
-from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
+from ett_service.detection.sample import Memory, Plan
 from ett_service.notifications.notice import Status, from_json
 from ett_service.notifications.routing import Directory
 from ett_service.storage.engine import lease

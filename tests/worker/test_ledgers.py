@@ -19,7 +19,7 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import unmerged
-from ett_service.worker import job_queue, ledgers
+from ett_service.worker import ledgers
 from ett_service.worker.ledgers import Folding, Worker
 from tests.builders.clock import HOUR, MINUTE, NOON, SECOND, Clock
 from tests.builders.ledgers import deliver, marked, recomputed, stored
@@ -221,7 +221,7 @@ def test_what_is_folded_on_demand_does_not_rest(
     store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (key,) = started(store, project_id, "a")
-    monkeypatch.setattr(job_queue, "_SLOW_US", 0)
+    monkeypatch.setattr(dirty_marks, "_SLOW_US", 0)
     worker = Worker(store, Clock())
     assert worker.run_once() == 1
     deliver(store, key, [progress(1, NOON)])

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, select
 
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US
-from ett_service.core.ledger.results import Exclusion
 from ett_service.storage import retention
 from ett_service.storage.metrics import counters as stored_counters
 from ett_service.storage.metrics import labels as counter_labels

@@ -9,8 +9,8 @@ from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.finding import State, Verdict
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection import run
-from ett_service.detection.options import Plan
 from ett_service.detection.run import memory_of, retrace
+from ett_service.detection.sample import Plan
 from ett_service.notifications.notice import Status, from_json
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs

@@ -17,7 +17,7 @@ from benchmarks.detectors.fleets.scenario import (
 )
 from benchmarks.detectors.fleets.shape import MISS_FACTOR, MISS_SHARE, Shape
 from benchmarks.detectors.fleets.submissions import ALL_DAYS, RUN_IN, SubmittedJobs
-from ett_service.detection.observed.sample import Flags, Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 DAY_S = 86_400.0
 HUNG_S = DAY_S  #: until somebody kills an attempt that hangs

@@ -25,7 +25,7 @@ from benchmarks.detectors.fleets.scenario import (
 from benchmarks.detectors.fleets.submissions import calendar, submit
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Subject
-from ett_service.detection.observed.sample import Floats, Rates, Sample, Shares
+from ett_service.detection.sample import Floats, Rates, Sample, Shares
 
 
 class SimulatedFleet:

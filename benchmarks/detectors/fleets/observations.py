@@ -10,15 +10,7 @@ from benchmarks.detectors.fleets.attempts import DAY_S, HUNG_S, AttemptOutcome, 
 from benchmarks.detectors.fleets.parameters import DAYS
 from ett_service.core.regressions.finding import Subject
 from ett_service.core.words import Category
-from ett_service.detection.observed.sample import (
-    Durations,
-    Flags,
-    Floats,
-    Ints,
-    Rates,
-    Shares,
-    SmallInts,
-)
+from ett_service.detection.sample import Durations, Flags, Floats, Ints, Rates, Shares, SmallInts
 
 _NO_PHASE = len(parameters.PHASES)
 _START_CATEGORIES = (

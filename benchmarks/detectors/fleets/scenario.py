@@ -16,7 +16,7 @@ from benchmarks.detectors.fleets.shape import (
     Shape,
 )
 from ett_service.core.regressions.finding import Series, SeriesCohort, Subject
-from ett_service.detection.observed.sample import Flags, Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 OUTAGE_ON = 50  #: the day on which an outage begins
 SECOND_ON = CHANGED_ON + 5  #: the day of the second of two changes

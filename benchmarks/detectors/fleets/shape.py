@@ -17,7 +17,7 @@ from scipy.special import gammaincinv, ndtr, polygamma, stdtrit
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from ett_service.core.regressions.finding import SeriesCohort
-from ett_service.detection.observed.sample import Floats, Ints
+from ett_service.detection.sample import Floats, Ints
 
 MISS_SHARE: Final = 0.3  #: of the lengths of a fleet in which each phase has a cache
 MISS_FACTOR: Final = 8.0

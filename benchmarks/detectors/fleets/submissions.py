@@ -9,7 +9,7 @@ from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, stream
 from benchmarks.detectors.fleets.shape import SIZES_SHIFT_ON, Shape
-from ett_service.detection.observed.sample import Floats, Ints
+from ett_service.detection.sample import Floats, Ints
 
 RUN_IN = 4  #: days before the first, so that jobs are running when the fleet begins
 ALL_DAYS = RUN_IN + DAYS

@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ett_service.api.load.admission import UNKNOWN, Admission, Place, Pool, Refused
 from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
+from ett_service.storage.engine.driver import interrupt
 from ett_service.storage.engine.errors import StorageUnavailable
-from ett_service.storage.engine.statements import interrupt
 
 ALWAYS_IN = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """What answers however busy the process is, and takes nothing from the work."""

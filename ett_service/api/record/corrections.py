@@ -40,12 +40,12 @@ from ett_service.api.deps import (
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.record.audit import Acts, AdminActs, CorrectingActs
 from ett_service.api.state import AppState
+from ett_service.core.events import Exclusion
 from ett_service.core.intervals import rfc3339
 from ett_service.core.ledger.attempt_results import FailureVerdict
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import ORIGIN_OF_CAUSE, Cause, Origin
+from ett_service.ingest.members import Frame
 from ett_service.ingest.requests import NewExclusion, NewVerdict, NewWindow, frame
-from ett_service.ingest.text import Frame
 from ett_service.storage import retention
 from ett_service.storage.record import corrections, events
 from ett_service.storage.record.audit import Action, AdminAct

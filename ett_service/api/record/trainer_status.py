@@ -12,7 +12,7 @@ from ett_service.api.bodies import described, read_struct
 from ett_service.api.deps import Job, State, WritingKey, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.record.events import count_verdicts
-from ett_service.ingest.text import Frame
+from ett_service.ingest.members import Frame
 from ett_service.ingest.trainer_status import Trainer, TrainerStatusUpdate, accept
 
 router = APIRouter(tags=["events"], dependencies=[Depends(only_declared_parameters)])

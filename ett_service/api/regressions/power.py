@@ -22,7 +22,7 @@ from ett_service.api.deps import (
     only_declared_parameters,
 )
 from ett_service.core.regressions.finding import Metric, Series, SeriesCohort, Subject
-from ett_service.detection.options import Power
+from ett_service.detection.scan import Power
 from ett_service.fleet import scope as scopes
 from ett_service.storage.jobs import listing
 from ett_service.storage.regressions import detection_runs

@@ -20,7 +20,7 @@ from ett_service.demo.calendar import WireEvent
 from ett_service.demo.fleet import DATABASE, FILE, settings_text
 from ett_service.demo.generator import Fleet
 from ett_service.demo.life import Story
-from ett_service.detection.options import Options
+from ett_service.detection.sample import Options
 
 PROJECT = "default"
 LOG = "server.log"

@@ -12,7 +12,7 @@ from ett_service.cli.remote import listed
 from ett_service.cli.tables import identifier, prose, spare, text, write_rows
 from ett_service.cli.verb import Verb
 from ett_service.core.intervals import rfc3339
-from ett_service.ingest.text import parse_day_or_instant
+from ett_service.ingest.members import parse_day_or_instant
 from ett_service.storage.record import audit
 from ett_service.storage.record.audit import Action, AuditFilter, Entry
 

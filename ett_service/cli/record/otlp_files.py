@@ -15,8 +15,7 @@ from ett_service.cli.verb import now_us
 from ett_service.core.intervals import rfc3339
 from ett_service.importers.files import Unreadable, files_under, opened, pieces_of
 from ett_service.importers.importer import Fact, ImportedRun, Report, WireEvent, distinct
-from ett_service.ingest.decode import decode
-from ett_service.ingest.envelope import inflate
+from ett_service.ingest.decode import decode, inflate
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.json_spans import read_json
 from ett_service.ingest.otlp.protobuf_spans import read_protobuf

@@ -25,8 +25,8 @@ from ett_service.cli.verb import Failure, Verb, now_us
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.state import StateRules
 from ett_service.detection.observed.open_phases import open_phases
-from ett_service.detection.options import Plan
 from ett_service.detection.run import memory_of, retrace
+from ett_service.detection.sample import Plan
 from ett_service.settings import Settings
 from ett_service.storage.jobs.listing import projects
 from ett_service.storage.regressions import findings, tuning

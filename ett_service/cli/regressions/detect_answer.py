@@ -16,8 +16,8 @@ from ett_service.core.regressions.finding import (
     Unit,
 )
 from ett_service.detection.observed.open_phases import OpenPhase
-from ett_service.detection.options import Power
 from ett_service.detection.run import Backtest, Course
+from ett_service.detection.scan import Power
 
 Members: TypeAlias = dict[str, Any]
 

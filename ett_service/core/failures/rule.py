@@ -1,11 +1,14 @@
-"""What a rule of the failure taxonomy looks at, and how much it says."""
+"""What a rule of the failure taxonomy looks at, how much it says, and what decided a failure."""
 
 import re
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
 from typing import Literal
 
-from ett_service.core.words import Cause, Origin
+from ett_service.core.words import (
+    Cause,
+    Origin,
+)
 
 
 class Strength(IntEnum):
@@ -36,3 +39,25 @@ class Rule:
     def __post_init__(self) -> None:
         """Compile the patterns into one, once."""
         object.__setattr__(self, "regex", re.compile("|".join(self.patterns), re.IGNORECASE))
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What decided a failure's origin and cause."""
+
+    rule: str  #: name of the rule of the taxonomy, ``reported`` or ``none``
+    text: str  #: the evidence itself: ``exit_code=137``, the matching part of the message
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """A person's verdict on a failure, in place of that of the rules, which is kept beside it."""
+
+    origin: Origin
+    cause: Cause
+    why: str
+    made_by: str  #: the prefix of a key
+    made_at: int
+    rules_origin: Origin | None
+    rules_cause: Cause | None

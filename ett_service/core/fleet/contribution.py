@@ -8,6 +8,7 @@ from itertools import islice, zip_longest
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from ett_service.core.dimensions import Cohort
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.measures import PLAIN, QUEUES, WEIGHTED, Names
 from ett_service.core.fleet.owned_time import (
     Frame,
@@ -22,13 +23,12 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.results import (
     AttemptLedger,
-    Exclusion,
     JobLedger,
+    OwnedWait,
     RunLedger,
     Segment,
     Work,
 )
-from ett_service.core.owners import OwnedWait
 from ett_service.core.words import (
     BEFORE_THE_LOOP,
     FAILURES,

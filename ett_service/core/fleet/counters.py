@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import instant_amounts
 from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, last_at, owned_time
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US, FAILURE, PHASE, SAVE_BOUNDS_US
 from ett_service.core.intervals import Interval, merged, outside
 from ett_service.core.ledger.attempts.spans import NEVER
-from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Share
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Share
 from ett_service.core.words import CATEGORIES_OF, Category, HookState, Outcome, Phase
 
 PHASES: tuple[str, ...] = (

@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ett_service.core.dimensions import STATED_DIMENSIONS, Cohort
+from ett_service.core.events import Exclusion
 from ett_service.core.intervals import HOUR_US, Interval, merged
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.job_results import UNHELD, cut_waits
-from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger
+from ett_service.core.ledger.results import AttemptLedger, JobLedger
 from ett_service.core.words import Category, Owner, Period
 
 MOST_ACCELERATORS = 1_000_000

@@ -6,21 +6,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ett_service.core.events import Ending, JobEnded
-from ett_service.core.failures.rule import Rule, Strength
+from ett_service.core.failures.rule import Evidence, Override, Rule, Strength
 from ett_service.core.failures.rules import RULES
 from ett_service.core.ledger.attempt_segments import AttemptSegments
 from ett_service.core.ledger.attempts.attempt_events import Attributes
 from ett_service.core.ledger.attempts.lifetimes import Lifetime
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.core.ledger.ownership import Ownership
-from ett_service.core.ledger.results import (
-    AttemptLedger,
-    Checkpoint,
-    DataWait,
-    Evidence,
-    JobLedger,
-    Override,
-)
+from ett_service.core.ledger.results import AttemptLedger, Checkpoint, DataWait, JobLedger
 from ett_service.core.ledger.runs import AttemptPart
 from ett_service.core.words import (
     FAILURES,

@@ -41,7 +41,7 @@ from ett_service.core.ledger.job_results import (
     waits,
     work_done,
 )
-from ett_service.core.ledger.owned_waits import OwnedWaits, RunWaits
+from ett_service.core.ledger.owned_waits import OwnedWaits, RunWaits, wait_shares
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -61,7 +61,6 @@ from ett_service.core.ledger.runs import (
     run_ledgers,
 )
 from ett_service.core.ledger.speed import attempt_speed, given_reference_ns, speed_references
-from ett_service.core.owners import wait_shares
 from ett_service.core.words import Category, JobState, Outcome
 
 T = TypeVar("T")

@@ -19,16 +19,24 @@ from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Restarts
 from ett_service.core.ledger.attempts.spans import NEVER, Span
 from ett_service.core.ledger.results import (
     Gap,
+    OwnedWait,
     Quality,
     Recovery,
     Segment,
     Share,
+    Wait,
     Work,
     WorkDone,
 )
-from ett_service.core.ledger.runs import AttemptPart, RunSegments
-from ett_service.core.owners import OwnedWait, Wait, by_owner, waits_inside
-from ett_service.core.words import BROKEN_HOOKS, Category, HookState, Outcome, Period, Phase
+from ett_service.core.ledger.runs import AttemptPart, RunSegments, by_owner, waits_inside
+from ett_service.core.words import (
+    BROKEN_HOOKS,
+    Category,
+    HookState,
+    Outcome,
+    Period,
+    Phase,
+)
 
 UNHELD = frozenset({Category.SCHEDULING, Category.RESTART_WAIT})
 """Categories of an attempt in which no accelerator was held."""

@@ -62,10 +62,6 @@ class SlowestRank:
     windows: int  #: of the slowest
 
 
-Windows = Mapping[tuple[str | None, int], Sequence[RankWindow]]
-"""By host and rank."""
-
-
 def rank_times(
     events: Iterable[Event], offsets: Mapping[str, int], ledger: JobLedger
 ) -> list[RankTime]:

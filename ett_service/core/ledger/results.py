@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ett_service.core.dimensions import Facts
+from ett_service.core.failures.rule import Evidence, Override
 from ett_service.core.intervals import Interval
-from ett_service.core.owners import OwnedWait, Wait, WaitShare
 from ett_service.core.words import (
     Basis,
     Category,
@@ -22,6 +22,7 @@ from ett_service.core.words import (
     Owner,
     Period,
     Phase,
+    WaitPart,
 )
 
 FORMULA_VERSION = 3
@@ -98,11 +99,38 @@ class Checkpoint(NamedTuple):
     duration_us: int | None
 
 
-class Exclusion(NamedTuple):
-    """Time that somebody took out of the fleet's numbers; None leaves that end open."""
+class Wait(NamedTuple):
+    """An interval ``[start_at, end_at)`` between attempts, and whose accelerators it counts for."""
 
-    from_at: int | None = None
-    to_at: int | None = None
+    start_at: int
+    end_at: int
+    period: Period
+    number: int  #: of the attempt that ended last before it
+    held: bool  #: whether its accelerators were held
+
+
+class OwnedWait(NamedTuple):
+    """An interval ``[start_at, end_at)`` of one owner."""
+
+    start_at: int
+    end_at: int
+    part: WaitPart
+    number: int | None  #: the attempt that it counts for; None in the queue
+    owner: Owner
+
+    @property
+    def us(self) -> int:
+        """Its length in microseconds."""
+        return self.end_at - self.start_at
+
+
+class WaitShare(NamedTuple):
+    """What a job waited for an owner. Those of a part add up to it."""
+
+    part: WaitPart
+    owner: Owner
+    us: int
+    weighted_us: int | None  #: times accelerators; None in the queue, and while they are unknown
 
 
 class Speed(NamedTuple):
@@ -222,28 +250,6 @@ class Recovery:
     def us(self) -> int:
         """Length in microseconds."""
         return self.end_at - self.start_at
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What decided a failure's origin and cause."""
-
-    rule: str  #: name of the rule of the taxonomy, ``reported`` or ``none``
-    text: str  #: the evidence itself: ``exit_code=137``, the matching part of the message
-    event_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Override:
-    """A person's verdict on a failure, in place of that of the rules, which is kept beside it."""
-
-    origin: Origin
-    cause: Cause
-    why: str
-    made_by: str  #: the prefix of a key
-    made_at: int
-    rules_origin: Origin | None
-    rules_cause: Cause | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
@@ -25,13 +25,21 @@ from ett_service.core.ledger.attempts.lifetimes import (
 from ett_service.core.ledger.ownership import ZONES_A_WINDOW
 from ett_service.core.ledger.results import (
     AttemptLedger,
+    OwnedWait,
     RunLedger,
     Segment,
     SpeedReference,
     summed_speed,
 )
-from ett_service.core.owners import OwnedWait, by_owner
-from ett_service.core.words import FAILURES, INFRA_ORIGINS, Basis, Category, Period, Phase
+from ett_service.core.words import (
+    FAILURES,
+    INFRA_ORIGINS,
+    Basis,
+    Category,
+    Owner,
+    Period,
+    Phase,
+)
 
 References = tuple[SpeedReference, ...]
 """Of one run."""
@@ -312,3 +320,16 @@ def queue_wait_us(run: RunSegments, last_sign_at: int) -> int:
     spans = queued_spans(run.lifetimes, last_sign_at)
     queued = merged((start, end) for _, start, end in spans)
     return sum(min(end, first) - start for start, end in queued if start < first)
+
+
+def waits_inside(span: Interval, waits: Sequence[OwnedWait]) -> Sequence[OwnedWait]:
+    """Return the waits that begin inside the *span*; *waits* are in order."""
+    return waits[bisect_left(waits, (span[0],)) : bisect_left(waits, (span[1],))]
+
+
+def by_owner(waits: Iterable[OwnedWait]) -> Mapping[Owner, int]:
+    """Return the microseconds of *waits* by owner, in their order; one without any is absent."""
+    sums: dict[Owner, int] = {}
+    for start, end, _, _, owner in waits:
+        sums[owner] = sums.get(owner, 0) + end - start
+    return {owner: sums[owner] for owner in Owner if owner in sums}

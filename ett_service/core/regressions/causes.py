@@ -1,155 +1,24 @@
-"""Which findings have one cause, so that it is reported and counted once.
+"""The cause that findings share, and costs of which each is counted once."""
 
-Time to start is made of phases, a phase of stages, and the whole project of cohorts: one slower
-stage shows in all of them.
-"""
-
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
+    PRECEDENCE,
     Attribution,
     Finding,
     Metric,
     Series,
     SeriesCohort,
     Subject,
-    Verdict,
+    begets,
+    overlaps,
 )
-from ett_service.core.words import Phase
 
-Onset: TypeAlias = tuple[Series, int]
-"""A series, and since when it changed."""
-
-NEAR_US = 5 * DAY_US
-"""Changes with one cause are found to begin within this time."""
-
-SAME_US = 2 * DAY_US
-"""The change of a cohort and that of a wider one are the same if they begin within this time."""
-
-_ALIKE = 2.0  #: times as large as the change of the wider cohort, in the logarithm, at most
 _AS_SURE = 0.9  #: of what the first suspect explains
 _NAMED = 0.5  #: score over which a marker's labels name the suspect
-
-PRECEDENCE = (
-    Metric.CACHE_MISS_RATIO,
-    Metric.PHASE_SECONDS,
-    Metric.CHECKPOINT_BLOCKING_SECONDS,
-    Metric.STEP_SECONDS,
-    Metric.UNSAVED_SECONDS,
-    Metric.STAGE_SECONDS,
-    Metric.FAILURES_PER_GPU_HOUR,
-    Metric.TIME_TO_START_SECONDS,
-    Metric.TIME_TO_RECOVER_SECONDS,
-    Metric.ETT_RATIO,
-)
-"""Metrics whose changes may explain others come first."""
-
-_STARTS = frozenset({Metric.CACHE_MISS_RATIO, Metric.PHASE_SECONDS, Metric.STAGE_SECONDS})
-
-
-def comparable(cohort: SeriesCohort, other: SeriesCohort) -> bool:
-    """Whether one cohort is part of the other, which names fewer dimensions."""
-    return set(cohort) <= set(other) or set(other) <= set(cohort)
-
-
-def explains(cause: Onset, effect: Onset) -> bool:
-    """Whether a change makes another one no news."""
-    near = abs(cause[1] - effect[1]) <= NEAR_US
-    return near and overlaps(cause[0], effect[0]) and begets(cause[0].subject, effect[0].subject)
-
-
-def overlaps(series: Series, other: Series) -> bool:
-    """Whether jobs of one are jobs of the other."""
-    return comparable(series.cohort, other.cohort)
-
-
-def begets(cause: Subject, effect: Subject) -> bool:
-    """Whether values of *effect* are made of those of *cause*, or hold the same ones.
-
-    Stages of one phase beget each other: one waits while the other works.
-    """
-    begins = cause.metric in _STARTS and cause.phase != Phase.SHUTDOWN.value
-    return {
-        Metric.CACHE_MISS_RATIO: False,
-        Metric.PHASE_SECONDS: False,
-        Metric.UNSAVED_SECONDS: False,
-        Metric.CHECKPOINT_BLOCKING_SECONDS: cause.phase == Phase.CHECKPOINT_BLOCKING.value,
-        Metric.STEP_SECONDS: False,
-        Metric.STAGE_SECONDS: cause.metric in _STARTS
-        and cause.phase == effect.phase
-        and cause != effect,
-        Metric.FAILURES_PER_GPU_HOUR: cause.metric is effect.metric and cause != effect,
-        Metric.TIME_TO_START_SECONDS: begins,
-        Metric.TIME_TO_RECOVER_SECONDS: cause.metric in _STARTS
-        or cause.metric is Metric.TIME_TO_START_SECONDS,
-        Metric.ETT_RATIO: cause.metric not in {Metric.ETT_RATIO, Metric.STEP_SECONDS},
-    }[effect.metric]
-
-
-def absorbs(cause: Finding, effect: Finding) -> bool:
-    """Whether a finding that fires is the same news as another one that does.
-
-    A regression is an incident of its own series that lasted, and one that costs too little grew;
-    it also makes incidents and small changes of what it is part of.
-    """
-    near = _is_wider(cause, effect) or explains(
-        (cause.series, cause.onset_us), (effect.series, effect.onset_us)
-    )
-    if cause.verdict is effect.verdict:
-        return near
-    is_less = cause.verdict is Verdict.REGRESSION and effect.verdict in _LESS
-    return is_less and (near or cause.series == effect.series)
-
-
-_LESS = frozenset({Verdict.INCIDENT, Verdict.SMALL})
-
-
-def _is_wider(cause: Finding, effect: Finding) -> bool:
-    """Whether a cohort's change is that of a wider one, and not a larger one of its own."""
-    wide, narrow = _size(cause), _size(effect)
-    return (
-        cause.series.subject == effect.series.subject
-        and set(cause.series.cohort) < set(effect.series.cohort)
-        and abs(cause.onset_us - effect.onset_us) <= SAME_US
-        and wide * narrow > 0
-        and abs(narrow) <= _ALIKE * abs(wide)
-    )
-
-
-def _size(finding: Finding) -> float:
-    ratio = finding.ratio
-    return math.log(ratio) if 0 < ratio < math.inf else math.copysign(math.inf, ratio - 1)
-
-
-def absorbers(findings: Sequence[Finding]) -> dict[int, int]:
-    """Return, by the place of each finding that is no news beside another, the place of that one.
-
-    *findings* are those that fire, the earliest first: of two that explain each other it stays.
-    No answer is absorbed itself.
-    """
-    into: dict[int, int] = {}
-    for place, effect in enumerate(findings):
-        causes = (
-            other
-            for other, cause in enumerate(findings)
-            if other != place
-            and absorbs(cause, effect)
-            and (other < place or not absorbs(effect, cause))
-        )
-        if (cause := next(causes, None)) is not None:
-            into[place] = cause
-    return {place: _root(into, place) for place in into}
-
-
-def _root(into: Mapping[int, int], place: int) -> int:
-    while place in into:
-        place = into[place]
-    return place
 
 
 class CommonCause(NamedTuple):

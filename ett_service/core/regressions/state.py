@@ -10,8 +10,15 @@ from enum import StrEnum, auto
 from typing import NamedTuple
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.causes import absorbers, absorbs
-from ett_service.core.regressions.finding import Finding, Resolution, Series, State, Verdict
+from ett_service.core.regressions.finding import (
+    Finding,
+    Resolution,
+    Series,
+    State,
+    Verdict,
+    absorbers,
+    absorbs,
+)
 
 LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
 """While these fire, each run reports whether they still hold; silence means too few values."""

@@ -28,7 +28,7 @@ from ett_service.detection.attribution import location
 from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
-from ett_service.detection.observed.sample import Flags, Floats, Ints, Observed, SmallInts
+from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
 from ett_service.detection.window import logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.cohort_facts import (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
-from ett_service.detection.observed.sample import Flags, Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 Places: TypeAlias = NDArray[np.intp]
 

@@ -12,7 +12,7 @@ from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Finding, Metric, SeriesCohort, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, Category
-from ett_service.detection.observed.sample import (
+from ett_service.detection.sample import (
     AttemptValues,
     Flags,
     Floats,

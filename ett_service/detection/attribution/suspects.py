@@ -14,8 +14,8 @@ from ett_service.detection.attribution.dimensions import (
     DimensionCandidate,
     Shift,
 )
-from ett_service.detection.observed.sample import Flags, Floats, Ints
 from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Flags, Floats, Ints
 
 
 def design_weights(values: Floats, units: Ints, after: Flags) -> Floats:

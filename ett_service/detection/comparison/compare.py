@@ -31,8 +31,8 @@ from ett_service.detection.comparison.job_sets import (
     SetFigures,
     measured,
 )
-from ett_service.detection.observed.sample import Floats
 from ett_service.detection.ranks import Ranked
+from ett_service.detection.sample import Floats
 from ett_service.detection.window import logarithms
 
 LEVEL = 1 - ranks.CONFIDENCE

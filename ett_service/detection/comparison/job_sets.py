@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeAlias
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, WHOLE_JOB_DIMENSIONS
+from ett_service.core.events import Exclusion
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.attempts.spans import NEVER
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
 from ett_service.detection.comparison.drawing import MOST_JOBS, Drawn, draw, in_sample

@@ -8,7 +8,7 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.detection.models.levels import duration_model, ett_model, step_model
 from ett_service.detection.models.rates import miss_model, rate_model
 from ett_service.detection.models.series_model import SeriesModel
-from ett_service.detection.options import Memory
+from ett_service.detection.sample import Memory
 from ett_service.detection.window import Groups, Window
 
 

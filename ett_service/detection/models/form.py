@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ett_service.detection.observed.sample import Floats
+from ett_service.detection.sample import Floats
 
 CUT = 2.0  #: standard deviations at which scores are cut
 

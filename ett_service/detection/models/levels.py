@@ -35,10 +35,9 @@ from ett_service.detection.models.series_model import (
     medians,
     shift,
 )
-from ett_service.detection.observed.sample import Durations, Flags, Floats, Ints, Shares
-from ett_service.detection.options import Memory, Options
 from ett_service.detection.panel import Cells, Fewest, centred, ratio
 from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options, Shares
 from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 
 _TINY = 1e-12

@@ -19,8 +19,8 @@ from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import (
     medians,
 )
-from ett_service.detection.observed.sample import Durations, Flags, Floats
 from ett_service.detection.ranks import MAD_TO_SIGMA
+from ett_service.detection.sample import Durations, Flags, Floats
 
 RowNumbers = NDArray[np.intp]
 

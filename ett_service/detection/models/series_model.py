@@ -16,8 +16,6 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.observed.sample import Flags, Floats, Ints
-from ett_service.detection.options import Options
 from ett_service.detection.panel import (
     Cells,
     Fewest,
@@ -28,6 +26,7 @@ from ett_service.detection.panel import (
     panel,
     start_scores,
 )
+from ett_service.detection.sample import Flags, Floats, Ints, Options
 from ett_service.detection.window import Groups, UsualMemory, Window
 
 Z_80 = 0.8416

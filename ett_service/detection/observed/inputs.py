@@ -16,24 +16,23 @@ import numpy as np
 from sqlalchemy import Connection
 
 from ett_service.core.dimensions import DIMENSIONS, Cohort
-from ett_service.core.events import MarkerKind
+from ett_service.core.events import Exclusion, MarkerKind
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside
 from ett_service.core.ledger.attempts.spans import NEVER
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import OTHER, Category, Phase
 from ett_service.detection.observed.completed import Completed, completed, failures, misses
-from ett_service.detection.observed.sample import (
+from ett_service.detection.sample import (
     Attempts,
     AttemptValues,
     Flags,
     Held,
     Ints,
     Observed,
+    Plan,
     SmallInts,
 )
-from ett_service.detection.options import MOST_COHORTS, MOST_STAGES, Plan
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.cohort_facts import DailyTime, daily_time
@@ -42,6 +41,12 @@ from ett_service.storage.regressions.observations import (
     ObservedJob,
     cohort_of,
 )
+
+MOST_COHORTS = 1_000
+"""Cohorts that are searched one by one, those with most attempts; the others are one cohort."""
+
+MOST_STAGES = 40
+"""Stages are words of users: only this many, those of most attempts, are searched."""
 
 _ALL_COHORTS = -1
 _COUNTS = frozenset({Metric.FAILURES_PER_GPU_HOUR, Metric.CACHE_MISS_RATIO})

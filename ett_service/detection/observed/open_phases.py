@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
 from ett_service.core.words import Category
-from ett_service.detection.observed.sample import Observed
+from ett_service.detection.sample import Observed
 from ett_service.storage.regressions.observations import open_segments
 
 STUCK_MIN_US = 600 * SECOND_US

@@ -10,7 +10,7 @@ import msgspec.inspect
 
 from ett_service.core.errors import EttError
 from ett_service.importers.importer import WireEvent, clean
-from ett_service.ingest.text import DAMAGED
+from ett_service.ingest.members import DAMAGED
 from ett_service.ingest.wire import AnyEvent
 
 STRUCTS: Final[Mapping[str, Any]] = {

@@ -23,7 +23,7 @@ from ett_service.core.words import SLURM_OUTCOMES, Outcome
 from ett_service.importers.importer import Fact, ImportedRun, clean
 from ett_service.importers.slurm.clock import written
 from ett_service.importers.slurm.record import Record, accelerators_of, hosts_of
-from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
+from ett_service.ingest.members import CLUSTER_OF_LAUNCH
 
 _RESIZED = "RESIZING"
 

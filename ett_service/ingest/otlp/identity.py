@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ett_service.ingest.decode import CLUSTER_OF_LAUNCH
+from ett_service.ingest.members import CLUSTER_OF_LAUNCH
 from ett_service.ingest.otlp.mapping import ATTRIBUTES, VERSION, VERSION_ATTRIBUTE, as_word
 from ett_service.ingest.otlp.spans import SpanAttributes, Value
 

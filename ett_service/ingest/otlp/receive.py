@@ -12,15 +12,14 @@ from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Phase
 from ett_service.ingest import accept as batches
 from ett_service.ingest.accept import Verdicts
-from ett_service.ingest.decode import Arrival, Batch, arrival, read_made
-from ett_service.ingest.envelope import inflate
+from ett_service.ingest.decode import Batch, inflate, read_made
+from ett_service.ingest.members import Arrival, Frame, arrival
 from ett_service.ingest.otlp.events import BEGIN, END, Conversion, Speaker, convert, process_facts
 from ett_service.ingest.otlp.identity import Members
 from ett_service.ingest.otlp.json_spans import read_json
 from ett_service.ingest.otlp.protobuf_spans import read_protobuf
 from ett_service.ingest.otlp.spans import ResourceSpans
 from ett_service.ingest.refusals import BodyTooLarge, Code, UnsupportedMedia
-from ett_service.ingest.text import Frame
 from ett_service.ingest.wire import Limits
 from ett_service.storage.record.events import stored_ids
 

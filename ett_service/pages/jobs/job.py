@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.ingest.text import parse_instant
+from ett_service.ingest.members import parse_instant
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.dashboards import dashboard
 from ett_service.pages.jobs import life, reasons

@@ -33,8 +33,8 @@ from sqlalchemy.dialects.postgresql import ARRAY
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US
+from ett_service.storage.engine.driver import begin_and_read
 from ett_service.storage.engine.statements import INSERTS
-from ett_service.storage.engine.trips import begin_and_read
 from ett_service.storage.schema import lease
 
 IDLE_US = 2 * SECOND_US

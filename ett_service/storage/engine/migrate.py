@@ -15,7 +15,8 @@ from sqlalchemy import URL, Connection, Engine, make_url, text
 from sqlalchemy.exc import ArgumentError
 
 from ett_service.storage.engine import postgresql, sqlite
-from ett_service.storage.engine.errors import LockTimeout, WrongStore, translated
+from ett_service.storage.engine.driver import translated
+from ett_service.storage.engine.errors import LockTimeout, WrongStore
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 

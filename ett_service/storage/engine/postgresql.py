@@ -13,14 +13,8 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError, ProgrammingError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from ett_service.storage.engine.errors import (
-    LockTimeout,
-    Migrating,
-    StorageUnavailable,
-    WrongStore,
-    translated,
-)
-from ett_service.storage.engine.trips import ending_last_trip, restore
+from ett_service.storage.engine.driver import ending_last_trip, restore, translated
+from ett_service.storage.engine.errors import LockTimeout, Migrating, StorageUnavailable, WrongStore
 
 T = TypeVar("T")
 

@@ -20,7 +20,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.pool import StaticPool
 from typing_extensions import override
 
-from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse, translate, translated
+from ett_service.storage.engine.driver import translate, translated
+from ett_service.storage.engine.errors import StorageUnavailable, StoreInUse
 
 T = TypeVar("T")
 

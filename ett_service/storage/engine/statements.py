@@ -1,7 +1,7 @@
-"""Statements on both dialects: inserts, upserts, exact sums, and what else differs by dialect."""
+"""Statements on both dialects: rows inserted, changed, deleted, found by pairs, summed exactly."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -13,7 +13,6 @@ from sqlalchemy import (
     Connection,
     Executable,
     Integer,
-    Result,
     Row,
     Select,
     Table,
@@ -27,11 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
 
-from ett_service.storage.engine.insertion import Values, copy, insert_values, unnested
-from ett_service.storage.engine.trips import is_last_trip
+from ett_service.storage.engine.driver import copy, is_last_trip
 
 Rows = Sequence[Mapping[str, Any]]
-
+Values: TypeAlias = tuple[Any, ...]
 
 INSERTS: Mapping[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
     "postgresql": postgresql.Insert,
@@ -39,9 +37,107 @@ INSERTS: Mapping[str, type[postgresql.Insert] | type[sqlite.Insert]] = {
 }
 """By dialect: inserts that can say what is to happen to a row that is there already."""
 
-
 Condition: TypeAlias = Callable[[Any], ColumnElement[bool]]
 """Whether a row that is there already is to be changed, by the columns of the new row."""
+
+#: From this many rows on PostgreSQL takes them faster by COPY, through a staging table.
+COPY_FROM = 100
+
+#: Rows of one statement on SQLite: few texts, so that each stays prepared, and few steps, as each
+#: one hands the interpreter to other threads and has to get it back.
+_PIECES = (100, 10, 1)
+
+_TEXTS = 1024
+_LOW_BITS = 32
+_COUNTED = {"preserve_rowcount": True}
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+
+def insert_values(
+    conn: Connection, into: Table, columns: tuple[str, ...], rows: Sequence[Values]
+) -> int:
+    """Insert the rows whose key is not there yet, and return how many those were.
+
+    Values come in the order of *columns*, and rows in the order of their key, so that two writers
+    never wait for each other in a circle.
+    """
+    if not rows:
+        return 0
+    if conn.dialect.name == "sqlite":
+        return _insert_in_pieces(conn, into, columns, rows)
+    if len(rows) < COPY_FROM:
+        arrays = tuple(map(list, zip(*rows, strict=True)))
+        return _count_returned(conn, _from_arrays(into, columns), arrays)
+    _stage(conn, into, columns, rows)
+    return _count_returned(conn, _from_staging(into, columns), ())
+
+
+def insert_new(conn: Connection, into: Table, rows: Rows) -> int:
+    """Do the same for rows as mappings, all of the same columns."""
+    if not rows:
+        return 0
+    return insert_values(conn, into, tuple(rows[0]), [tuple(row.values()) for row in rows])
+
+
+def unnested(table: Table, columns: Iterable[str]) -> str:
+    """Write one array a column as rows, for PostgreSQL."""
+    kinds = [table.c[name].type.compile(_POSTGRESQL) for name in columns]
+    return f"unnest({', '.join(f'%s::{kind}[]' for kind in kinds)})"
+
+
+def _stage(conn: Connection, into: Table, columns: tuple[str, ...], rows: Sequence[Values]) -> None:
+    """Copy rows beside the table *into*: COPY itself knows no conflicts.
+
+    What an earlier insert of the same transaction left there is in the table already, so not new.
+    """
+    conn.exec_driver_sql(
+        f"CREATE TEMPORARY TABLE IF NOT EXISTS {_staging(into)} (LIKE {into.name}) "
+        "ON COMMIT DELETE ROWS"
+    )
+    copy(conn, _staging(into), columns, rows)
+
+
+def _insert_in_pieces(
+    conn: Connection, into: Table, columns: tuple[str, ...], rows: Sequence[Values]
+) -> int:
+    inserted = place = 0
+    for size in _PIECES:
+        text = _piece(into, columns, size)
+        while len(rows) - place >= size:
+            values = tuple(chain.from_iterable(rows[place : place + size]))
+            inserted += conn.exec_driver_sql(text, values, execution_options=_COUNTED).rowcount
+            place += size
+    return inserted
+
+
+def _count_returned(conn: Connection, text: str, values: Values) -> int:
+    """Count on the server what an insertion returns: Citus reports rows that were there as new."""
+    counting = f"WITH new AS ({text} RETURNING 1) SELECT count(*) FROM new"  # noqa: S608 - a text of this module
+    return int(conn.exec_driver_sql(counting, values).scalar_one())
+
+
+@lru_cache(_TEXTS)
+def _piece(into: Table, columns: tuple[str, ...], size: int) -> str:
+    row = f"({', '.join('?' * len(columns))})"
+    return _new(into, columns, f"VALUES {', '.join([row] * size)}")
+
+
+@cache
+def _from_arrays(into: Table, columns: tuple[str, ...]) -> str:
+    return _new(into, columns, f"SELECT * FROM {unnested(into, columns)}")  # noqa: S608 - names of the schema
+
+
+@cache
+def _from_staging(into: Table, columns: tuple[str, ...]) -> str:
+    return _new(into, columns, f"SELECT {', '.join(columns)} FROM {_staging(into)}")  # noqa: S608 - as above
+
+
+def _new(into: Table, columns: tuple[str, ...], rows: str) -> str:
+    return f"INSERT INTO {into.name} ({', '.join(columns)}) {rows} ON CONFLICT DO NOTHING"
+
+
+def _staging(into: Table) -> str:
+    return f"new_{into.name}"
 
 
 def replace_rows(
@@ -74,19 +170,6 @@ def _replace(
     )
     return replacement
 
-
-def insert_new(conn: Connection, into: Table, rows: Rows) -> int:
-    """Insert the rows whose key is not there yet, and return how many those were.
-
-    Rows have the same columns and come in the order of their key, so that two writers never wait
-    for each other in a circle.
-    """
-    if not rows:
-        return 0
-    return insert_values(conn, into, tuple(rows[0]), [tuple(row.values()) for row in rows])
-
-
-_TEXTS = 1024
 
 #: From this many rows on PostgreSQL takes them faster as one array a column.
 _ARRAYS_FROM = 10
@@ -227,8 +310,6 @@ def _array_pairs() -> Select[Any]:
 
 _PAIRS = {"sqlite": _json_pairs(), "postgresql": _array_pairs()}
 
-_LOW_BITS = 32
-
 
 @dataclass(frozen=True, slots=True)
 class ExactSums:
@@ -248,14 +329,6 @@ class ExactSums:
     def in_halves(cls, amounts: Mapping[str, ColumnElement[Any]]) -> "ExactSums":
         """Sum the halves of each of the named amounts."""
         sums = [part for amount in amounts.values() for part in _sums(amount, halves=True)]
-        return cls(tuple(amounts), tuple(sums), halves=True)
-
-    @classmethod
-    def of_products(
-        cls, amounts: Mapping[str, ColumnElement[Any]], factor: ColumnElement[int]
-    ) -> "ExactSums":
-        """Sum each amount times *factor*: in halves on both, as each product may pass 64 bits."""
-        sums = [func.sum(half * factor) for amount in amounts.values() for half in _halves(amount)]
         return cls(tuple(amounts), tuple(sums), halves=True)
 
     def read(self, columns: Sequence[Any]) -> dict[str, int]:
@@ -317,26 +390,3 @@ def summed_rows(
             raise
     statement, sums = made(ExactSums.in_halves)
     return conn.execute(statement, parameters).all(), sums
-
-
-def in_batches(rows: Result[*tuple[Any, ...]]) -> Iterator[Row[*tuple[Any, ...]]]:
-    """Yield the rows, fetched a thousand at a time: one by one the fetch takes most of the time."""
-    return chain.from_iterable(rows.partitions(_BATCH))
-
-
-_BATCH = 1_000
-
-
-def lift_time_limit(conn: Connection) -> None:
-    """Let the statements of this transaction take as long as they need."""
-    if conn.dialect.name == "postgresql":
-        conn.exec_driver_sql("SET LOCAL statement_timeout = 0")
-
-
-def interrupt(conn: Connection) -> None:
-    """End the statement that another thread runs on *conn*, if any, by ``StorageUnavailable``."""
-    connection: Any = conn.connection.driver_connection
-    if conn.dialect.name == "sqlite":
-        connection.interrupt()
-    else:
-        connection.cancel_safe(timeout=2.0)

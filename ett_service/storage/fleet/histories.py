@@ -9,11 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from sqlalchemy import Connection, Select, Subquery, and_, bindparam, func, select
 
+from ett_service.core.events import Exclusion
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.ledger.results import AttemptLedger, Exclusion, JobLedger, Recovery, Segment
+from ett_service.core.ledger.results import AttemptLedger, JobLedger, Recovery, Segment
 from ett_service.core.words import CATEGORY_BY_NAME, PERIOD_BY_NAME
 from ett_service.storage import schema
-from ett_service.storage.engine.statements import in_batches
+from ett_service.storage.engine.driver import in_batches
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Group,

@@ -21,7 +21,7 @@ from sqlalchemy import (
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
-from ett_service.storage.engine.statements import in_batches
+from ett_service.storage.engine.driver import in_batches
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,

@@ -22,9 +22,9 @@ from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine import statements
+from ett_service.storage.engine.driver import begin_last_trip, read_together
 from ett_service.storage.engine.lease import SLOTS, hold_free_slots, in_slots, wait_for_slots
 from ett_service.storage.engine.statements import insert_new
-from ett_service.storage.engine.trips import begin_last_trip, read_together
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
 from ett_service.storage.schema import cohort, cohort_day, unmerged
 

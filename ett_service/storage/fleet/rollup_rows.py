@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, and_, bindparam, case, func, select
 
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.intervals import DAY_US
-from ett_service.storage.engine.statements import lift_time_limit
+from ett_service.storage.engine.driver import lift_time_limit
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
 from ett_service.storage.fleet.rollup_deltas import (

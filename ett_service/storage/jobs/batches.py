@@ -14,8 +14,8 @@ from sqlalchemy import (
     select,
 )
 
+from ett_service.storage.engine.driver import read_together
 from ett_service.storage.engine.store import Readable
-from ett_service.storage.engine.trips import read_together
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import dirty, event, job, job_history, job_ledger, store
 

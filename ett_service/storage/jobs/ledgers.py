@@ -24,8 +24,8 @@ from ett_service.core.ledger.results import (
     Share,
     Speed,
     StageSum,
+    WaitShare,
 )
-from ett_service.core.owners import WaitShare
 from ett_service.core.words import (
     CATEGORY_BY_NAME,
     PERIOD_BY_NAME,

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, case, select, tuple_, update
 
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.counters import OF_A_CLUSTER, Seen, family_of, job_counters, open_work
 from ett_service.core.fleet.owned_time import Frame, last_at
 from ett_service.core.fleet.totals import summed
 from ett_service.core.intervals import LARGEST_STORED
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import _LONGEST, _UNPRINTABLE, OTHER, UNKNOWN
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import insert_new, replace_rows

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
 from ett_service.core.errors import EttError
+from ett_service.core.events import Exclusion
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import FAILURES, Cause, Origin, Outcome
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey

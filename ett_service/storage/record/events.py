@@ -15,11 +15,10 @@ from sqlalchemy import (
     select,
 )
 
-from ett_service.core.events import EVENT_TYPES, Event, SpanOver
+from ett_service.core.events import EVENT_TYPES, Event, Exclusion, SpanOver
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.words import Cause, Origin, Phase
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import Pair, among_pairs

@@ -4,7 +4,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import rfc3339
-from ett_service.storage.engine.trips import read_together
+from ett_service.storage.engine.driver import read_together
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey
 from ett_service.storage.schema import job
 

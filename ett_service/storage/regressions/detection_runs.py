@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 
+from ett_service.storage.engine.driver import read_together
 from ett_service.storage.engine.statements import insert_new
-from ett_service.storage.engine.trips import read_together
 from ett_service.storage.schema import detection_run, job, job_ledger, project
 
 _NO_POWER = "{}"

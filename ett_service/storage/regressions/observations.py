@@ -14,10 +14,11 @@ from ett_service.core.dimensions import (
     Cohort,
     Facts,
 )
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.owned_time import size_of
-from ett_service.core.ledger.results import Exclusion, StepTime
+from ett_service.core.ledger.results import StepTime
 from ett_service.core.words import FAILURES, Category, Outcome
-from ett_service.storage.engine.statements import in_batches
+from ett_service.storage.engine.driver import in_batches
 from ett_service.storage.fleet.rollups import Span
 from ett_service.storage.schema import (
     attempt_ledger,

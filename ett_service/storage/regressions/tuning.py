@@ -1,16 +1,43 @@
 """What people called findings of each metric, and since when that counts."""
 
+import math
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, select
 
-from ett_service.core.regressions.finding import SINCE_US, Metric, Triage, Verdict, Verdicts
+from ett_service.core.intervals import DAY_US
+from ett_service.core.regressions.finding import Metric, Triage, Verdict
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions.regressions import Act
 from ett_service.storage.schema import project, regression, tuning_reset
+
+LEAST, MOST = 0.75, 2.0
+"""The bounds of a factor."""
+
+SINCE_US = 180 * DAY_US
+"""Older verdicts do not count."""
+
+_PRIOR = 4  #: verdicts that an equal number of real and noise is worth
+
+
+class Verdicts(NamedTuple):
+    """What people called the findings of one metric."""
+
+    real: int
+    noise: int
+
+    @property
+    def factor(self) -> float:
+        """The factor of what the smallest change exceeds 1 by: over 1 after much noise.
+
+        1 without verdicts, and where there is as much noise as not.
+        """
+        balance = (self.noise - self.real) / (self.noise + self.real + _PRIOR)
+        return min(MOST, max(LEAST, math.exp2(balance)))
+
 
 _COUNTED = (Triage.REAL.value, Triage.NOISE.value)
 

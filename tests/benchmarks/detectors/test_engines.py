@@ -3,7 +3,8 @@
 from benchmarks.detectors.engines import DailySearch
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Subject
-from ett_service.detection.options import Options, Scan
+from ett_service.detection.sample import Options
+from ett_service.detection.scan import Scan
 from tests.builders.regressions.stored import finding
 
 ETT = finding(Subject(Metric.ETT_RATIO))

@@ -12,7 +12,7 @@ from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import CAUSES, Scenario, ScenarioKind
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Series
-from ett_service.detection.observed.sample import Durations, Sample
+from ett_service.detection.sample import Durations, Sample
 
 MANY = 300
 SEED = 5

@@ -17,7 +17,7 @@ from benchmarks.detectors.labelled import (
     read_labelled,
 )
 from benchmarks.detectors.otava import Otava, OtavaMissing
-from ett_service.detection.observed.sample import Floats
+from ett_service.detection.sample import Floats
 
 ROOT = Path(__file__).parents[3]
 CORPUS = Path(os.environ.get("ETT_CORPUS", ROOT / "../shared/corpus")) / "changepoints"

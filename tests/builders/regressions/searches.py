@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, RunFinding, Severity
 from ett_service.core.regressions.state import StateRules
-from ett_service.detection.options import Memory, Plan
 from ett_service.detection.run import RunResult
+from ett_service.detection.sample import Memory, Plan
 from ett_service.notifications.formats import FORMATS
 from ett_service.notifications.notice import OF_SETTINGS, Receiver
 from ett_service.notifications.routing import Directory

@@ -22,7 +22,7 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.core.regressions.state import FindingKey, StateRules
-from ett_service.detection.options import Power
+from ett_service.detection.scan import Power
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings
 from ett_service.storage.regressions.detection_runs import DetectionRun

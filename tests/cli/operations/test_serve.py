@@ -71,7 +71,7 @@ def test_on_loopback_the_log_has_a_link_whose_session_outlives_the_server(tmp_pa
     for _ in range(2):
         process = Running("serve", "--port", port, folder=tmp_path, environment=bare_environment())
         url, _, path = _link(process).partition("/sign-in")
-        with Client(base_url=url) as browser:
+        with Client(base_url=url, timeout=PATIENCE_S) as browser:
             if not cookie:
                 cookie = browser.get(f"/sign-in{path}").headers["set-cookie"].partition(";")[0]
                 assert browser.get(f"/sign-in{path}", headers={"Cookie": ""}).status_code == 403

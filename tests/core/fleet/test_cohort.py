@@ -3,6 +3,7 @@
 import pytest
 
 from ett_service.core.dimensions import DIMENSIONS
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.fleet.owned_time import (
     MOST_ACCELERATORS,
@@ -14,7 +15,7 @@ from ett_service.core.fleet.owned_time import (
 )
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Outcome, Phase
 from tests.core.timeline import SECOND, ended, span, started
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ett_service.core.dimensions import Cohort
-from ett_service.core.events import CheckpointSaved, Event, JobFacts, Progress
+from ett_service.core.events import CheckpointSaved, Event, Exclusion, JobFacts, Progress
 from ett_service.core.fleet.contribution import Cell, Cells, contribution, first_difference, hour_of
 from ett_service.core.fleet.measures import MEASURES, PLAIN, QUEUES, WEIGHTED
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, MOST_WEIGHTED_US
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import JobFold, fold
-from ett_service.core.ledger.results import Exclusion, JobLedger, Work, WorkDone
+from ett_service.core.ledger.results import JobLedger, Work, WorkDone
 from ett_service.core.words import Category, Outcome, Owner, Period, Phase, WaitPart
 from tests.builders.drawn.timelines import (
     Timeline,

@@ -5,13 +5,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ett_service.core.events import PhaseStarted
+from ett_service.core.events import Exclusion, PhaseStarted
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Outcome, Phase
 from tests.builders.drawn.timelines import (
     BIRTH,

@@ -8,11 +8,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ett_service.core.dimensions import Cohort
+from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.fleet.owned_time import time_in_window, with_waits
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Period, Phase
 from tests.builders.drawn.timelines import Timeline, timelines
 from tests.core.timeline import SECOND, ended, span, started

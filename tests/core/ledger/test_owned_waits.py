@@ -6,9 +6,9 @@ from hypothesis import given, settings
 
 from ett_service.core.events import Event, PhaseStarted
 from ett_service.core.ledger.fold import JobFold, fold
-from ett_service.core.ledger.results import JobLedger
+from ett_service.core.ledger.owned_waits import PARTS, PHASE_OF, owner_of
+from ett_service.core.ledger.results import JobLedger, WaitShare
 from ett_service.core.ledger.stages import RankSpan, rank_spans
-from ett_service.core.owners import PARTS, PHASE_OF, WaitShare, owner_of
 from ett_service.core.words import Outcome, Owner, Phase, WaitPart
 from tests.builders.drawn.timelines import Timeline, lifelike_timelines, tiny_timelines
 from tests.core.laws import check_waits

@@ -5,14 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.causes import (
-    absorbers,
-    absorbs,
-    causes_of,
-    comparable,
-    counted_once,
-    explains,
-)
+from ett_service.core.regressions.causes import causes_of, counted_once
 from ett_service.core.regressions.finding import (
     Attribution,
     Metric,
@@ -22,6 +15,10 @@ from ett_service.core.regressions.finding import (
     Subject,
     Suspect,
     Verdict,
+    absorbers,
+    absorbs,
+    comparable,
+    explains,
 )
 from tests.builders.regressions.stored import ATTRIBUTION, COHORT, COMPILE, ONSET, finding
 

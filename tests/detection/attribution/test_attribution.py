@@ -32,7 +32,7 @@ from ett_service.core.regressions.finding import (
 from ett_service.core.words import Outcome, Phase
 from ett_service.detection.attribution.attribute import attribute, side_by_side
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.options import Plan
+from ett_service.detection.sample import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.markers import add_marker

@@ -11,7 +11,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Suspect
 from ett_service.detection.attribution.dimensions import Columns as Cells
 from ett_service.detection.attribution.suspects import design_weights, suspects_of
-from ett_service.detection.observed.sample import Flags, Floats, Ints
+from ett_service.detection.sample import Flags, Floats, Ints
 
 DAYS, ONSET = 42, 28
 Columns = dict[str, "np.ndarray[tuple[int], np.dtype[np.str_]]"]

@@ -6,10 +6,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.regressions.causes import explains
-from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
+from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict, explains
 from ett_service.core.words import Category
-from ett_service.detection.observed.sample import Durations, Sample, Shares
+from ett_service.detection.sample import Durations, Sample, Shares
 from tests.detection.samples import (
     AS_OF_US,
     COHORTS,

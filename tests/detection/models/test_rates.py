@@ -6,9 +6,8 @@ import pytest
 from scipy.stats import poisson
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.regressions.causes import explains
-from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict
-from ett_service.detection.observed.sample import Rates, Sample
+from ett_service.core.regressions.finding import Finding, Metric, Series, Subject, Verdict, explains
+from ett_service.detection.sample import Rates, Sample
 from tests.detection.samples import (
     AS_OF_US,
     COHORTS,

@@ -5,7 +5,7 @@ import pytest
 
 from ett_service.detection.models.form import CUT
 from ett_service.detection.models.residuals import mode_residuals, residuals
-from ett_service.detection.observed.sample import Durations
+from ett_service.detection.sample import Durations
 from tests.detection.samples import rows
 
 N = 4000

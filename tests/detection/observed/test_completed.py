@@ -16,8 +16,7 @@ from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Outcome, Phase
 from ett_service.detection.observed.completed import MISSES, completed, completed_of
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import AttemptValues
-from ett_service.detection.options import Plan
+from ett_service.detection.sample import AttemptValues, Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.regressions import observations

@@ -9,19 +9,18 @@ from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
     Event,
+    Exclusion,
     JobFacts,
     Marker,
     MarkerKind,
     PhaseStarted,
     SpanOver,
 )
-from ett_service.core.ledger.results import Exclusion
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import Outcome, Phase
 from ett_service.detection.observed import inputs
 from ett_service.detection.observed.inputs import observe
-from ett_service.detection.observed.sample import Observed
-from ett_service.detection.options import Plan
+from ett_service.detection.sample import Observed, Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey

@@ -6,7 +6,7 @@ from ett_service.core.events import AttemptStarted, Event, Heartbeat, JobFacts, 
 from ett_service.core.words import Phase
 from ett_service.detection.observed.inputs import observe
 from ett_service.detection.observed.open_phases import OpenPhase, open_phases
-from ett_service.detection.options import Plan
+from ett_service.detection.sample import Plan
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders.clock import HOUR, MINUTE, NOON

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from ett_service.storage.engine.errors import StorageUnavailable, translate, translated
+from ett_service.storage.engine.driver import translate, translated
+from ett_service.storage.engine.errors import StorageUnavailable
 
 
 def of_sqlite(code: int, text: str) -> OperationalError:

@@ -10,8 +10,13 @@ from sqlalchemy import Connection, insert, select
 
 from ett_service.core.dimensions import Cohort
 from ett_service.storage.engine import statements
-from ett_service.storage.engine.insertion import COPY_FROM
-from ett_service.storage.engine.statements import Summed, Summing, insert_new, summed_rows
+from ett_service.storage.engine.statements import (
+    COPY_FROM,
+    Summed,
+    Summing,
+    insert_new,
+    summed_rows,
+)
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.schema import event, job, rollup_daily

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import Exclusion
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.histories import histories
 from ett_service.storage.jobs import ledgers

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import Exclusion
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.fleet.sample import MOST_LISTED, SLICES, jobs_alive, slices

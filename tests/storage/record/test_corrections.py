@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, func, select
 
-from ett_service.core.events import AttemptEnded, AttemptStarted, Event, PhaseStarted
+from ett_service.core.events import AttemptEnded, AttemptStarted, Event, Exclusion, PhaseStarted
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Cause, Origin, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollups

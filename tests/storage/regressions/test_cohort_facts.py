@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.events import AttemptEnded, AttemptStarted, Event, JobFacts, SpanOver
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    Exclusion,
+    JobFacts,
+    SpanOver,
+)
 from ett_service.core.words import Category, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections

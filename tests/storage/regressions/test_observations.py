@@ -1,7 +1,6 @@
 """What is read of a project's attempts, for whoever searches it for regressions."""
 
-from ett_service.core.events import AttemptStarted, PhaseStarted, SpanOver
-from ett_service.core.ledger.results import Exclusion
+from ett_service.core.events import AttemptStarted, Exclusion, PhaseStarted, SpanOver
 from ett_service.core.words import Category, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections

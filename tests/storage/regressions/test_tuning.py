@@ -1,12 +1,15 @@
-"""Which verdicts count for the smallest change of a metric, and since when."""
+"""Which verdicts count for the smallest change of a metric, since when, and how far."""
 
 from functools import partial
 
+import pytest
+
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import SINCE_US, Metric, Subject, Triage, Verdicts
+from ett_service.core.regressions.finding import Metric, Subject, Triage
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions, tuning
 from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.tuning import LEAST, MOST, SINCE_US, Verdicts
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import finding, fires
 
@@ -61,3 +64,25 @@ def test_a_reset_forgets_one_metric_until_the_next_verdict(store: Store, project
     assert verdicts(store, project_id, now_us)[Metric.PHASE_SECONDS] == Verdicts(0, 0)
     with store.reading() as conn:
         assert set(tuning.factors(conn, project_id, now_us)) == {Metric.STEP_SECONDS}
+
+
+def test_without_verdicts_and_with_as_many_of_both_nothing_moves() -> None:
+    assert Verdicts(0, 0).factor == 1
+    assert Verdicts(7, 7).factor == 1
+
+
+def test_noise_makes_it_larger_and_real_ones_smaller() -> None:
+    assert Verdicts(1, 0).factor < 1 < Verdicts(0, 1).factor
+    factors = [Verdicts(2, noise).factor for noise in range(10)]
+    assert factors == sorted(factors)
+
+
+def test_one_verdict_moves_little() -> None:
+    assert Verdicts(0, 1).factor == pytest.approx(1.15, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "bound"), [(Verdicts(500, 0), LEAST), (Verdicts(0, 10**6), MOST)]
+)
+def test_it_stays_within_bounds(verdicts: Verdicts, bound: float) -> None:
+    assert verdicts.factor == pytest.approx(bound, abs=1e-4)

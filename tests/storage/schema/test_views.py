@@ -16,11 +16,12 @@ from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
 from ett_service.core.events import (
     AttemptEnded,
     Event,
+    Exclusion,
     PhaseStarted,
 )
 from ett_service.core.fleet.contribution import contribution
 from ett_service.core.ledger.fold import fold
-from ett_service.core.ledger.results import Exclusion, JobLedger
+from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Category, Outcome, Owner, Period, Phase
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store

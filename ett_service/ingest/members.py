@@ -1,5 +1,6 @@
-"""Text and instants as senders write them: what is refused, and what is mended."""
+"""Members as senders write them: texts and instants read, mended or refused, and events of them."""
 
+import hashlib
 import re
 import signal
 import unicodedata
@@ -9,12 +10,27 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from ett_service.core.events import Event
 from ett_service.core.words import Outcome
-from ett_service.ingest.refusals import Code, Fault, escape
-from ett_service.ingest.wire import MAX_INTEGER, Limits
+from ett_service.ingest.refusals import (
+    Code,
+    Fault,
+    Refusal,
+    escape,
+    fault_of,
+)
+from ett_service.ingest.wire import MAX_INTEGER, AnyEvent, Limits, SentEvent
+from ett_service.storage.record.events import (
+    EventContent,
+    decode_body,
+    encode_members,
+    encode_rest,
+    members_of,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -218,3 +234,129 @@ def _reader_of(hint: Any) -> Reader | None:
             if meta.extra is not None:
                 return READERS[meta.extra["reads"]]
     return None
+
+
+CLUSTER_OF_LAUNCH = "slurm.cluster.name"
+"""The attribute that says of which cluster an event's launch is: two of them may count alike."""
+
+_LENGTH = 40
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
+
+
+_SENT: msgspec.json.Decoder[SentEvent] = msgspec.json.Decoder(AnyEvent)
+_ANY = msgspec.json.Decoder()
+
+
+class _Named(msgspec.Struct):
+    id: str | None = None
+
+
+_ID = msgspec.json.Decoder(_Named)
+_CAN_BE_AN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """An event that can be kept, and the job that it belongs to."""
+
+    index: int  #: its place in the batch
+    job: str
+    id: str
+    type: str
+    at: int
+    producer: str | None
+    body: str  #: the rest of its canonical content, as its row has it
+    launch: str = ""  #: as sent, also where the event itself has none
+    cluster: str = ""  #: of the launch, where it says that
+
+    @property
+    def content(self) -> EventContent:
+        """What it says beside its id: its type, its instant and its body."""
+        return self.type, self.at, self.body
+
+    @property
+    def event(self) -> Event:
+        """The event itself, made anew at each call: as text it takes the least."""
+        return decode_body(self.type, self.id, self.at, self.body)
+
+
+def arrival(index: int, job: str, event: Event) -> Arrival:
+    """Make an event ready to be kept, with an id derived from its content if it has none."""
+    return _arrival(index, job, event.type, members_of(event), event.launch)
+
+
+def _arrival(
+    index: int, job: str, kind: str, members: dict[str, Any], launch: str, cluster: str = ""
+) -> Arrival:
+    name = members["id"]
+    if not name:
+        name = members["id"] = _derived_id(kind, encode_members(kind, members))
+    at, producer = members["at"], members.get("producer")
+    body = encode_rest(kind, members)
+    return Arrival(index, job, name, kind, at, producer, body, launch, cluster)
+
+
+def _derived_id(kind: str, content: str) -> str:
+    """Return the id that says what the event says: the same content always has the same one."""
+    return hashlib.sha256(f"{kind}\n{content}".encode()).hexdigest()[:_LENGTH]
+
+
+def read_event(raw: bytes, index: int, frame: Frame, producer: str | None) -> Arrival | Refusal:
+    """Read the event at place *index*; one that names no producer takes the batch's."""
+    try:
+        sent = _decoded(raw, frame.limits.max_event_bytes)
+        members = read_members(sent, frame)
+    except Fault as fault:
+        return Refusal(fault.code, f"/events/{index}{fault.pointer}", index, _id_in(raw))
+    kind = _type_of(sent)
+    launch = members.get("launch", "")
+    cluster = members.get("attributes", _NO_ATTRIBUTES).get(CLUSTER_OF_LAUNCH) if launch else None
+    _leave_out_what_says_nothing(kind, members)
+    members.setdefault("id", "")
+    if producer is not None:
+        members.setdefault("producer", producer)
+    job = members.pop("job")
+    return _arrival(
+        index, job, kind, members, launch, "" if cluster is None else str(cluster).casefold()
+    )
+
+
+def _decoded(raw: bytes, most: int) -> SentEvent:
+    if len(raw) > most:
+        raise Fault(Code.TOO_LARGE)
+    try:
+        return _SENT.decode(raw)
+    except RecursionError as error:
+        raise Fault(Code.TOO_DEEP) from error
+    except msgspec.ValidationError as error:
+        return _decoded_by_last_keys(raw, error)
+    except msgspec.DecodeError as error:
+        raise Fault(Code.MALFORMED_JSON) from error
+
+
+def _decoded_by_last_keys(raw: bytes, error: msgspec.ValidationError) -> SentEvent:
+    """Try again without all but the last of duplicate keys, each of which was looked at above."""
+    try:
+        return _SENT.decode(msgspec.json.encode(_ANY.decode(raw)))
+    except (msgspec.DecodeError, RecursionError):
+        raise fault_of(error) from error
+
+
+def _leave_out_what_says_nothing(kind: str, members: dict[str, Any]) -> None:
+    if kind in ("job", "job_ended"):
+        for name in ("launch", "attempt", "cycle"):
+            members.pop(name, None)
+    elif kind != "attempt_ended" and members.get("cycle") == 0:
+        del members["cycle"]
+
+
+def _type_of(sent: SentEvent) -> str:
+    return sent.__struct_config__.tag  # type: ignore[return-value]
+
+
+def _id_in(raw: bytes) -> str | None:
+    """Return the id of an event that was refused, so that its sender can find it."""
+    try:
+        event_id = _ID.decode(raw).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return event_id if event_id is not None and _CAN_BE_AN_ID.fullmatch(event_id) else None

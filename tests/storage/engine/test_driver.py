@@ -11,15 +11,15 @@ from sqlalchemy.exc import IntegrityError
 from ett_service.aggregation.fold_job import KeptFold, prepare, refresh, store_prepared
 from ett_service.core.events import AttemptStarted, JobFacts
 from ett_service.storage import schema
-from ett_service.storage.engine.errors import StorageUnavailable
-from ett_service.storage.engine.store import Store
-from ett_service.storage.engine.trips import (
+from ett_service.storage.engine.driver import (
     Question,
     begin_last_trip,
     is_last_trip,
     read_and_end,
     read_together,
 )
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import marker

@@ -1,15 +1,19 @@
-"""The sample: observed values of attempts, each with when it became known, as of any day."""
+"""What a search for regressions is given: a sample of values, its options, and its memory.
+
+The sample is made of observed values of attempts, each with when it became known, as of any day.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
+from ett_service.core.regressions.finding import Metric, Series, SeriesCohort, Subject
 from ett_service.core.words import Category
+from ett_service.fleet.economy import Economy
 
 ETT = Subject(Metric.ETT_RATIO)
 
@@ -247,3 +251,66 @@ def _by_day(held: Held, gpus: Floats, first_us: int, days: int) -> tuple[Ints, I
     low = np.maximum(start[each], first_us + day * DAY_US)
     high = np.minimum(end[each], first_us + (day + 1) * DAY_US)
     return attempt[each], day, (high - low) / HOUR_US * gpus[attempt[each]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Windows in days, and the floors of a finding."""
+
+    recent_days: int = 14
+    baseline_days: int = 42
+    fewest_recent: int = 5
+    fewest_baseline: int = 16
+    effect_floor: float = 1.15  #: a change by a smaller factor is none
+    impact_floor: float = 0.0025  #: share of the GPU-hours of the whole project
+    q: float = 0.06  #: expected share of false findings among all
+    tuned: Mapping[Metric, float] = field(default_factory=dict)
+    """Factors of what the smallest change of a metric exceeds 1 by, from people's verdicts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenBaseline:
+    """The baseline of a finding that fires, which it keeps, or of one that is pending."""
+
+    from_us: int
+    to_us: int
+    onset_us: int
+    improvement: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What earlier runs found and people accepted."""
+
+    open: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
+    noise: frozenset[Series] = frozenset()  #: open ones that explain nothing, as people said
+    pending: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
+    accepted: Mapping[Series, int] = field(default_factory=dict)
+    """Since when, in microseconds, values may be part of a series' baseline."""
+    incidents: Mapping[Series, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Spans of incidents in microseconds; they are no part of a baseline."""
+    outages: Mapping[SeriesCohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """Spans of short incidents of phases and failures: other subjects were not as usual, either."""
+
+    @property
+    def explaining(self) -> Mapping[Series, FrozenBaseline]:
+        """The open ones that explain others: what people called noise is none of them."""
+        return {series: frozen for series, frozen in self.open.items() if series not in self.noise}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a search tells apart, its options, and the prices of accelerators.
+
+    *cohort* and *strata* are names of ``core.dimensions.DIMENSIONS``. First starts and restarts
+    are always told apart.
+    """
+
+    cohort: tuple[str, ...] = ("cluster", "model")
+    strata: tuple[str, ...] = ("hardware", "kind", "size")
+    options: Options = field(default_factory=Options)
+    economy: Economy = field(default_factory=Economy)
+
+    def tuned(self, factors: Mapping[Metric, float]) -> "Plan":
+        """Return the plan with other smallest changes; see ``Options.tuned``."""
+        return replace(self, options=replace(self.options, tuned=dict(factors)))

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ett_service.ingest.envelope import Around, inflate, read_at_once, read_in_steps, read_object
+from ett_service.ingest.decode import Around, inflate, read_at_once, read_in_steps, read_object
 from ett_service.ingest.refusals import BadEncoding, BodyTooLarge, Refused, UnsupportedMedia
 from tests.builders.record import wire
 

@@ -5,9 +5,8 @@ from sqlalchemy import Connection
 from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.dirty_marks import JobKey, JobQueue, Took
 from ett_service.storage.schema import job
-from ett_service.worker.job_queue import JobQueue, Took
 from tests.builders.clock import MINUTE, NOON, SECOND
 from tests.builders.ledgers import deliver, refreshed
 from tests.builders.record import progress

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.core.owners import (
+from ett_service.core.ledger.owned_waits import (
     NEXT_CYCLE,
     OWNERS,
     PHASE_OF,
@@ -17,7 +17,7 @@ from ett_service.core.owners import (
 from ett_service.core.words import KNOWN_STAGES, Category, Owner, Phase
 from ett_service.ingest.otlp.mapping import SPANS
 
-PAGE = Path(__file__).parents[2] / "docs" / "definitions.md"
+PAGE = Path(__file__).parents[3] / "docs" / "definitions.md"
 
 
 def test_every_phase_and_stage_has_an_owner() -> None:
