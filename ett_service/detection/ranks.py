@@ -45,7 +45,9 @@ def compare(base: Floats, other: Floats) -> Ranked | None:
     quotients = _quotients(base, other)
     cut = tail.cut(len(quotients))
     low, high = (-inf, inf) if cut is None else (quotients[cut], quotients[-1 - cut])
-    return Ranked(exp(float(np.median(quotients))), exp(low), exp(high), tail.p)
+    # They are sorted already, so their median needs no search.
+    middle = quotients[(len(quotients) - 1) // 2 : len(quotients) // 2 + 1].mean()
+    return Ranked(exp(float(middle)), exp(low), exp(high), tail.p)
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:

@@ -51,8 +51,11 @@ class StageTime:
     skew_us: int | None  #: over the ranks' inclusive times; None with fewer than two ranks
 
 
-class _RecordedAttempts(Attempts):
-    """Attempts that also keep every event as it was given to them."""
+class _GivenEvents(Attempts):
+    """Attempts that keep their events as they were given, and read from them alone when they began.
+
+    By that an end that names no cycle finds its own.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,18 +64,19 @@ class _RecordedAttempts(Attempts):
     def feed(
         self,
         by_key: Mapping[AttemptIdentity, list[Placed]],
-        settled_at: Callable[[AttemptIdentity], int],
+        settled_at: Callable[[AttemptIdentity], int],  # noqa: ARG002 -- as the base has it
     ) -> bool:
         for key, items in by_key.items():
             self.events_given[key] += items
-        return super().feed(by_key, settled_at)
+            self.events_of.setdefault(key, AttemptEvents(key)).hear(items)
+        return True
 
 
 def by_attempt(
     events: Iterable[Event], offsets: Mapping[str, int]
 ) -> Mapping[AttemptIdentity, Sequence[Placed]]:
     """Return the events of every rank by the attempt that they belong to, by corrected clocks."""
-    clocks, attempts = Clocks(), _RecordedAttempts()
+    clocks, attempts = Clocks(), _GivenEvents()
     unique = {event.id: event for event in events}.values()
     clocks.admit(unique, offsets)
     attempts.add(unique, clocks)

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cache
 from statistics import median
 from typing import NamedTuple, TypeAlias
 
@@ -321,7 +322,9 @@ def _add_durations(
     for (attempt, name), us in several.items():
         place = chosen[attempt]
         if place is not None:
-            figures[place].durations_us[name].append(round(median(us)))
+            # Most are alone, as an attempt's time in a stage is one value.
+            middle = us[0] if len(us) == 1 else round(median(us))
+            figures[place].durations_us[name].append(middle)
 
 
 def _add_step_times(
@@ -350,6 +353,7 @@ def _add_step_times(
             each.durations_us[STEP_TIME] += step_times_us
 
 
+@cache
 def _name(subject: Subject) -> str:
     name = _METRICS.get(subject.metric, subject.phase)
     return f"{name}{STAGE_OF}{subject.stage}" if subject.stage else name

@@ -70,7 +70,7 @@ def completed(
 ) -> Iterator[Completed]:
     """Yield every duration of the attempts of the span, or of *only* some jobs."""
     places = _places(attempts)
-    still_open = _still_open(conn, project_id, span, only, places)
+    still_open = _still_open(conn, project_id, span, attempts, places)
     for value in _phases(attempts):
         if (value.attempt, value.subject.phase) not in still_open:
             yield value
@@ -107,7 +107,7 @@ def completed_of(
     elif metric is Metric.STEP_SECONDS:
         values = _steps(attempts)
     else:
-        still_open = _still_open(conn, project_id, span, jobs, places)
+        still_open = _still_open(conn, project_id, span, attempts, places)
         values = (
             value
             for value in _phases(attempts)
@@ -124,11 +124,28 @@ def _places(attempts: Sequence[ObservedAttempt]) -> _Places:
 
 
 def _still_open(
-    conn: Connection, project_id: int, span: Span, only: observations.Jobs, places: _Places
+    conn: Connection,
+    project_id: int,
+    span: Span,
+    attempts: Sequence[ObservedAttempt],
+    places: _Places,
 ) -> set[tuple[int | None, str]]:
+    """Return the places of the attempts that live at the end of the span, and in which category.
+
+    Few do, and only the segments of their jobs are read.
+    """
+    at_us = span[1]
+    jobs = {
+        attempt.job
+        for attempt in attempts
+        if attempt.started_us <= at_us
+        and (attempt.ended_us > at_us or attempt.outcome is Outcome.RUNNING)
+    }
+    if not jobs:
+        return set()
     return {
         (places.get((segment.job, segment.number)), segment.category)
-        for segment in observations.open_segments(conn, project_id, span[1], only)
+        for segment in observations.open_segments(conn, project_id, at_us, jobs)
     }
 
 

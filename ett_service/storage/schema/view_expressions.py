@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, func, literal
+from sqlalchemy import Boolean, ColumnElement, Double, Text, cast, func, literal, literal_column
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -32,12 +32,12 @@ class json_member(FunctionElement[Any]):  # noqa: N801 - likewise
 
     name = "json_member"
     type = Text()
-    inherit_cache = False  # the path is part of the statement's text
+    inherit_cache = True
 
     def __init__(self, document: ColumnElement[Any], *path: str | int) -> None:
         """*path* is written as it is: it is ours, and of plain words."""
-        super().__init__(document)
-        self.path = path
+        # As clauses its steps are in the key by which SQLAlchemy keeps what it compiled.
+        super().__init__(document, *(literal_column(str(step)) for step in path))
 
 
 class json_entry(FunctionElement[Any]):  # noqa: N801 - likewise
@@ -104,16 +104,16 @@ def _instant_on_sqlite(element: instant, compiler: SQLCompiler, **kw: Any) -> st
 
 @compiles(json_member, "postgresql")
 def _json_member_on_postgresql(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
-    steps = ",".join(map(str, element.path))
-    return f"(({compiler.process(element.clauses, **kw)})::jsonb #>> '{{{steps}}}')"
+    document, *path = (compiler.process(clause, **kw) for clause in element.clauses)
+    return f"(({document})::jsonb #>> '{{{','.join(path)}}}')"
 
 
 @compiles(json_member, "sqlite")
 def _json_member_on_sqlite(element: json_member, compiler: SQLCompiler, **kw: Any) -> str:
     # Some versions take json_extract in a view for unsafe where schemas are not trusted.
-    *outer, last = element.path
-    root = "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in outer)
-    members = f"json_each({compiler.process(element.clauses, **kw)}, '{root}')"
+    document, *outer, last = (compiler.process(clause, **kw) for clause in element.clauses)
+    root = "$" + "".join(f"[{step}]" if step.isdecimal() else f".{step}" for step in outer)
+    members = f"json_each({document}, '{root}')"
     return f"(SELECT value FROM {members} WHERE key = '{last}')"  # noqa: S608 - a path of ours
 
 

@@ -208,7 +208,8 @@ class AttemptEvents:
         self.revision += 1
         self._settled = settled
         self._spans_came = False
-        self._hear(items)
+        self.hear(items)
+        self.heard = max(self.heard, items[-1][0])
         if not self._lead_holds(items):
             return False
         self._take_attributes(items)
@@ -253,8 +254,8 @@ class AttemptEvents:
         self.lead = lowest
         return not was_ranked
 
-    def _hear(self, items: list[Placed]) -> None:
-        self.heard = max(self.heard, items[-1][0])
+    def hear(self, items: Iterable[Placed]) -> None:
+        """Take in when the attempt began, as far as a batch tells, whatever the rank."""
         earliest = NEVER if self.first is None else self.first
         sign = self.sign_at
         for _, _, _, first, event in items:
