@@ -28,7 +28,7 @@ _PACK = 1_000
 _PACKED_FROM = 20_000
 """Facts of a run; it is imported whole or not at all, so that all have to be held."""
 
-_DIGITS = 32  #: of a digest in an id
+_DIGEST = 16  #: bytes of a digest in an id
 _SHOWN = 5
 _MOST_REMARKS = 1000
 _LONGEST_TEXT = 200
@@ -48,10 +48,12 @@ class PackedFacts(Sequence[Fact]):
     def __init__(self, facts: Iterable[Fact]) -> None:
         self._packs: list[bytes] = []
         self._count = 0
+        self.content = 0  #: the sum of what the ids hash to
         each = iter(facts)
         while pack := [(fact.line, fact.event) for fact in islice(each, _PACK)]:
             self._packs.append(zlib.compress(pickle.dumps(pack), level=1))
             self._count += len(pack)
+            self.content += sum([hash(event["id"]) for _, event in pack])
 
     @override
     def __len__(self) -> int:
@@ -162,19 +164,18 @@ def identified(source: str, facts: Iterable[Fact]) -> Sequence[Fact]:
 
     The same log imported again, from another folder or within a longer copy, is the same events.
     """
-    known: set[int] = set()
+    known: set[bytes] = set()
     distinct_facts = _identified(source, facts, known)
     few = tuple(islice(distinct_facts, _PACKED_FROM))
     return few if len(few) < _PACKED_FROM else PackedFacts(chain(few, distinct_facts))
 
 
-def _identified(source: str, facts: Iterable[Fact], known: set[int]) -> Iterator[Fact]:
+def _identified(source: str, facts: Iterable[Fact], known: set[bytes]) -> Iterator[Fact]:
     for fact in facts:
-        identity = identity_of(source, fact.event)
-        digest = int(identity[-_DIGITS:], 16)
+        digest = _digest(fact.event)
         if digest not in known:
             known.add(digest)
-            yield Fact({"id": identity, **fact.event}, fact.line)
+            yield Fact({"id": f"{source}-{digest.hex()}", **fact.event}, fact.line)
 
 
 def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
@@ -182,22 +183,28 @@ def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
 
     With *text*, its JSON as :func:`sorted_json` writes it and all ASCII, this is not written again.
     """
-    digest = sha256(text).hexdigest() if text else _digest(event)
-    return f"{source}-{digest[:_DIGITS]}"
+    digest = sha256(text).digest()[:_DIGEST] if text else _digest(event)
+    return f"{source}-{digest.hex()}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
     """Pass on each run once, wherever its copies lie."""
     seen = set()
     for run in runs:
+        facts = run.facts
         # Ids are digests already, and their sum needs no list of them and no order.
-        content = hash((len(run.facts), sum(hash(fact.event["id"]) for fact in run.facts)))
+        of_ids = (
+            facts.content
+            if isinstance(facts, PackedFacts)
+            else sum([hash(fact.event["id"]) for fact in facts])
+        )
+        content = hash((len(facts), of_ids))
         if content not in seen:
             seen.add(content)
             yield run
 
 
-def _digest(content: object) -> str:
+def _digest(content: object) -> bytes:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
         text = sorted_json(content)
@@ -205,7 +212,7 @@ def _digest(content: object) -> str:
         text = b""
     if not text.isascii() or not text:
         text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    return sha256(text).hexdigest()
+    return sha256(text).digest()[:_DIGEST]
 
 
 sorted_json = msgspec.json.Encoder(order="sorted").encode

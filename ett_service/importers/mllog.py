@@ -7,11 +7,12 @@ Of a run only what it may be asked for is kept, so that a long log needs little 
 import json
 import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from ett_service.importers.files import Line, lines_of
@@ -153,42 +154,44 @@ class Log:
 
     def progress(self) -> list[Count]:
         """Return what records say of samples and steps, in order of time."""
-        width = len(Count._fields)
-        places = range(0, len(self.counts), width)
-        return sorted(Count(*self.counts[place : place + width]) for place in places)
+        number = iter(self.counts)
+        return sorted(map(Count._make, zip(number, number, number, number, strict=True)))
 
     def take(self, record: LogLine) -> None:
         """Add a record."""
+        key, metadata = record.key, record.metadata
         self.records += 1
         self.last_errors.clear()
-        self.began |= record.key in ("init_start", "run_start")
-        self.has_loop |= record.key == "run_start"
-        if record.key in _ASKED:
-            self.values.setdefault(record.key, record.value)
-        if record.in_seconds and record.key in _PLACED and self.line_in_seconds is None:
-            self.line_in_seconds = record.line
-        if record.key == "run_stop":
-            stop = Stop(record.at_us or 0, record.metadata.get("status"), record.value)
+        if key in _ASKED:
+            self.values.setdefault(key, record.value)
+        if key in _PLACED:
+            self.began |= key in ("init_start", "run_start")
+            self.has_loop |= key == "run_start"
+            if record.in_seconds and self.line_in_seconds is None:
+                self.line_in_seconds = record.line
+        if key == "run_stop":
+            stop = Stop(record.at_us or 0, metadata.get("status"), record.value)
             self.stop = stop if self.stop is None else max(self.stop, stop, key=lambda s: s.at_us)
         if record.at_us is not None:
-            self._take_instant(record, Moment(record.at_us, record.line))
+            self._take_instant(key, metadata, Moment(record.at_us, record.line))
 
-    def _take_instant(self, record: LogLine, at: Moment) -> None:
+    def _take_instant(self, key: str, metadata: Mapping[str, Any], at: Moment) -> None:
         self.first = self.first or at
         self._extend("", at)
-        if record.key in _EDGES:
-            self._extend(record.key, at)
-        elif record.key in _TRAINING:
+        if key in _EDGES:
+            self._extend(key, at)
+        elif key in _TRAINING:
             self._extend(TRAINING, at)
-        if record.key in ("eval_start", "eval_stop"):
-            is_stop, number = record.key == "eval_stop", _number(record.metadata)
-            self.evaluations.append(EvaluationEdge(at.at_us, is_stop, at.line, number))
-        samples = count_of(record.metadata.get("samples_count"))
-        step = count_of(record.metadata.get("step_num"))
+        elif key in _PLACED:
+            number = _number(metadata)
+            self.evaluations.append(EvaluationEdge(at.at_us, key == "eval_stop", at.line, number))
+        samples, step = metadata.get("samples_count"), metadata.get("step_num")
         if samples is not None or step is not None:
             unknown = -1
-            samples = unknown if samples is None else samples
-            self._count(at.at_us, samples, unknown if step is None else step, at.line)
+            samples, step = count_of(samples), count_of(step)
+            if samples is not None or step is not None:
+                samples = unknown if samples is None else samples
+                self._count(at.at_us, samples, unknown if step is None else step, at.line)
 
     def _extend(self, key: str, at: Moment) -> None:
         begin, end = self.begins.get(key), self.ends.get(key)
@@ -243,53 +246,60 @@ def read_logs(path: Path, report: Report) -> list[Log]:
     logs = [Log(path)]
     for line in lines_of(path):
         if _MARK in line.text:
-            for record in _records(line, path, report):
-                _take_record(logs, record)
+            _take_records(logs, line, path, report)
         else:
             _take_line(logs, line)
     return _with_remarks_joined(logs)
 
 
-def _records(line: Line, path: Path, report: Report) -> Iterator[LogLine]:
+def _take_records(logs: list[Log], line: Line, path: Path, report: Report) -> None:
     """Ranks write at once, so one line may hold several records, whole or cut."""
+    _, text, _ = line
     end = 0
-    while (begin := line.text.find(_MARK, end)) >= 0:
+    while (begin := text.find(_MARK, end)) >= 0:
         end = begin + len(_MARK)
-        record = _parsed(line.text, end)
-        if isinstance(record, str):
-            report.skip(path, line.number, record)
+        sent = _parsed(text, end)
+        if isinstance(sent, str):
+            report.skip(path, line.number, sent)
             continue
-        time_ms = record.get("time_ms")
-        at_us = _instant_us(time_ms)
+        at_us = _instant_us(sent.time_ms)
         if at_us is None:
-            report.skip(path, line.number, clean(f"{record['key']} has no usable time_ms", 80))
+            report.skip(path, line.number, clean(f"{sent.key} has no usable time_ms", 80))
         else:
             report.records += 1
-        metadata = record.get("metadata")
-        yield LogLine(
-            at_us,
-            record["key"],
-            record.get("value"),
-            metadata if isinstance(metadata, dict) else {},
-            line.number,
-            in_seconds=at_us is None and _is_in_seconds(time_ms),
-        )
+        metadata = sent.metadata if isinstance(sent.metadata, dict) else {}
+        in_seconds = at_us is None and _is_in_seconds(sent.time_ms)
+        record = LogLine(at_us, sent.key, sent.value, metadata, line.number, in_seconds)
+        _take_record(logs, record)
 
 
-_JSON = json.JSONDecoder()
+class _Sent(Struct):
+    """What is read of a record's JSON."""
+
+    key: Any = None
+    time_ms: Any = None
+    value: Any = None
+    metadata: Any = None
 
 
-def _parsed(line: str, place: int) -> dict[str, Any] | str:
+_SENT: Final = msgspec.json.Decoder(_Sent)
+_JSON: Final = json.JSONDecoder()
+
+
+def _parsed(line: str, place: int) -> _Sent | str:
     """The JSON object that follows the mark, or why there is none."""
     begin = line.find("{", place)
     if begin < 0 or line[place:begin].strip():
         return "no JSON object after :::MLLOG"
     try:
-        record, _ = _JSON.raw_decode(line, begin)
-    except (ValueError, RecursionError):
-        return "the JSON after :::MLLOG is truncated or malformed"
-    found: dict[str, Any] = record
-    return found if isinstance(found.get("key"), str) else "a record without a key"
+        sent = _SENT.decode(line[begin:])
+    except (ValueError, RecursionError):  # most often another record follows
+        try:
+            record, _ = _JSON.raw_decode(line, begin)
+        except (ValueError, RecursionError):
+            return "the JSON after :::MLLOG is truncated or malformed"
+        sent = _Sent(*map(record.get, _Sent.__struct_fields__))
+    return sent if isinstance(sent.key, str) else "a record without a key"
 
 
 def _instant_us(time_ms: object) -> int | None:

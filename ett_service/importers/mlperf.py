@@ -261,14 +261,15 @@ def _attempt(run: Run, report: Report) -> Iterator[Fact]:
     log, time = run.log, run.time
     started: WireEvent = {"type": "attempt_started", "at": rfc3339(time.begin.at_us)}
     yield Fact({**started, **size(run.system), "attributes": _settings(log)})
-    yield from phase_edges(time, samples_done(time, log))
+    points = list(progress(time, log))
+    yield from phase_edges(time, samples_done(points))
     evaluated, unfinished = evaluations(log)
     if unfinished:
         report.note(log.path, f"{unfinished} eval_start without eval_stop")
     yield from evaluation_spans(time, evaluated)
     if not log.allocation.slurm_id or log.trial == (1, 1):
         # Trials begin anew at step 0, which within one job would read as repeated training.
-        yield from progress(time, log)
+        yield from points
     last: WireEvent = {"at": rfc3339(time.end.at_us)}
     end = ending(log, launcher_saw_it=time.has_outer_stop)
     if end is None:

@@ -5,7 +5,7 @@ where the log has one: what a part of a log says, the whole log says, too.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -205,10 +205,9 @@ def _samples(count: Count, batch: int | None) -> int:
     return min(count.step * batch, LARGEST) if batch else 0
 
 
-def samples_done(run: Timeline, log: Log) -> dict[str, int]:
+def samples_done(points: Sequence[Fact]) -> dict[str, int]:
     """Where progress got to by the end of the loop, empty if the log never says."""
-    totals = [fact.event for fact in progress(run, log)]
-    return {name: totals[-1][name] for name in ("step", "samples")} if totals else {}
+    return {name: points[-1].event[name] for name in ("step", "samples")} if points else {}
 
 
 _LONGEST_MESSAGE: Final = 2000

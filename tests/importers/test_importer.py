@@ -38,7 +38,8 @@ def test_a_copy_of_a_run_is_passed_on_once() -> None:
 
 def test_facts_of_a_large_run_are_packed_and_stay_what_they_were() -> None:
     facts = [
-        Fact({"type": "progress", "step": step, "note": "\ud800"}, step) for step in range(2500)
+        Fact({"id": f"log-{step}", "type": "progress", "step": step, "note": "\ud800"}, step)
+        for step in range(2500)
     ]
     packed = PackedFacts(facts)
 
@@ -47,6 +48,7 @@ def test_facts_of_a_large_run_are_packed_and_stay_what_they_were() -> None:
     assert packed[999:2001] == facts[999:2001]
     assert packed[2400:9000] == facts[2400:]
     assert isinstance(identified("log", facts * 9), tuple)  # each once
+    assert packed.content == sum(hash(fact.event["id"]) for fact in facts)
     many = identified("log", (Fact({"type": "progress", "step": step}) for step in range(20_000)))
     assert isinstance(many, PackedFacts)
     assert many[19_999].event["step"] == 19_999

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
 from types import NoneType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.importers.importer import WireEvent, sorted_json
@@ -133,33 +133,36 @@ class _Member:
 class Recipe:
     """How the values of a line become its events, where all of them were checked before."""
 
-    members: list[_Member]
+    members: list[tuple[int, dict[object, Member], _Member]]  #: place of its value, what is known
     instants: list[int]  #: places of values
-    events: list["_Example"]
+    events: list[tuple[WireEvent, list[tuple[str, int]]]]  #: one, and what others have in its place
+    text: str  #: their JSON in lines, with ``%s`` for its texts; empty where it is not ASCII alone
+    pick: Callable[[Sequence[str]], object]  #: these texts
 
     def followed(self, taken: Sequence[object], written: Callable[[Any], str]) -> list[Made] | None:
         """Return the events, with instants as *written* has them; None where a value is odd."""
         row: list[object] = []
         texts: list[str] = []
-        for member in self.members:
-            value = taken[member.place]
-            known = member.known.get(value)
-            if known is None and (known := member.learned(value)) is None:
+        for place, known, member in self.members:
+            value = taken[place]
+            found = known.get(value)
+            if found is None and (found := member.learned(value)) is None:
                 return None
-            row.append(known[0])
-            texts.append(known[1])
-        for place in self.instants:
-            instant = written(taken[place])
-            row.append(instant)
-            texts.append(instant)
-        is_ascii = "" not in texts
+            row.append(found[0])
+            texts.append(found[1])
+        instants = [written(taken[place]) for place in self.instants]
+        row += instants
+        texts += instants
         made = []
-        for example, sources, text, pick in self.events:
+        for example, sources in self.events:
             event = example.copy()
             for name, number in sources:
                 event[name] = row[number]
-            made.append((event, (text % pick(texts)).encode() if text and is_ascii else b""))
-        return made
+            made.append(event)
+        if not self.text or "" in texts:
+            return [(event, b"") for event in made]
+        # Written at once: a line feed within a text of JSON is escaped.
+        return [*zip(made, (self.text % self.pick(texts)).encode().split(b"\n"), strict=True)]
 
     @classmethod
     def of(
@@ -186,32 +189,28 @@ class Recipe:
                     members.setdefault(key, _Member(place, name, known[name], event["type"]))
             keys_of_events.append(keys)
         numbers = {key: number for number, key in enumerate([*members, *instants])}
-        events = [
-            _Example.of(event, {name: numbers[key] for name, key in keys.items()})
-            for (_, event, _), keys in zip(made, keys_of_events, strict=True)
-        ]
-        return cls([*members.values()], [*instants.values()], events)
+        events: list[tuple[WireEvent, list[tuple[str, int]]]] = []
+        texts: list[str] = []
+        asked: list[int] = []
+        for (_, event, _), keys in zip(made, keys_of_events, strict=True):
+            sources = {name: numbers[key] for name, key in keys.items()}
+            events.append((event.copy(), [*sources.items()]))
+            texts.append(_text_of(event, sources))
+            asked += [sources[name] for name in sorted(sources)]
+        pick: Any = itemgetter(*asked) if asked else tuple[str, ...]
+        looked_up = [(member.place, member.known, member) for member in members.values()]
+        text = "\n".join(texts) if asked and all(texts) else ""
+        return cls(looked_up, [*instants.values()], events, text, pick)
 
 
-class _Example(NamedTuple):
-    """An event of a recipe, and what others have in its place."""
-
-    event: WireEvent
-    sources: list[tuple[str, int]]  #: members that are taken from the recipe's values
-    text: str  #: its JSON with ``%s`` for their texts; empty where it is not ASCII alone
-    pick: Callable[[Sequence[str]], object]  #: these texts
-
-    @classmethod
-    def of(cls, event: WireEvent, numbers: Mapping[str, int]) -> "_Example":
-        parts = []
-        for name in sorted(event):
-            constant = _ascii_json({name: event[name]})[1:-1].replace("%", "%%")
-            place = '"%s"' if name in INSTANTS else "%s"
-            parts.append(f'"{name}":{place}' if name in numbers else constant)
-        text = f"{{{','.join(parts)}}}"
-        taken = [numbers[name] for name in sorted(event) if name in numbers]
-        pick: Any = itemgetter(*taken) if taken else tuple[str, ...]
-        return cls(event.copy(), [*numbers.items()], text if taken and all(parts) else "", pick)
+def _text_of(event: WireEvent, sources: Mapping[str, int]) -> str:
+    """Return the JSON of an event with ``%s`` for the texts of *sources*; empty if not ASCII."""
+    parts = []
+    for name in sorted(event):
+        constant = _ascii_json({name: event[name]})[1:-1].replace("%", "%%")
+        place = '"%s"' if name in INSTANTS else "%s"
+        parts.append(f'"{name}":{place}' if name in sources else constant)
+    return f"{{{','.join(parts)}}}" if all(parts) else ""
 
 
 @dataclass(slots=True)

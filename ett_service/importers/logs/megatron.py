@@ -11,7 +11,7 @@ of the first two saves of an attempt.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from ett_service.importers.importer import (
     clean,
     identified,
 )
+from ett_service.importers.instants import microseconds
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.megatron_output import Output
 
@@ -54,12 +55,19 @@ class Start:
     launch: str
     cycle: int
     gpus: int
-    begin_us: int
+    begin: str
     line: int
     is_started: bool  #: whether its start is in the file
     from_step: int  #: after which it goes on: the last that was durable
     facts: list[Fact] = field(default_factory=list)
-    points: list[tuple[int, int]] = field(default_factory=list)  #: ``(instant, step)``, two
+    points: list[tuple[str, int]] = field(default_factory=list)  #: ``(instant, step)``, two
+
+    def say(self, event: WireEvent, line: int) -> None:
+        """Add an event of this start."""
+        event["cycle"] = self.cycle
+        if self.launch:
+            event["launch"] = self.launch
+        self.facts.append(Fact(event, line))
 
 
 class Progress:
@@ -82,72 +90,76 @@ class Progress:
         for number, piece in pieces_of(self._path):
             text = piece.decode("utf-8", "replace").rstrip("\r\n")
             line = _LINE.match(text)
-            at_us = self._times.at_us(line["time"], number) if line is not None else None
+            at = self._times.written(line["time"], number) if line is not None else None
             is_save = line is not None and line["what"] != "Starting job"
-            if line is None or at_us is None or (is_save and line["step"] is None):
+            if line is None or at is None or (is_save and line["step"] is None):
                 if text:
                     self._report.skip(
                         self._path, number, "no line of progress.txt, or a part of one"
                     )
                 continue
             self._report.records += 1
-            self._take(number, line, at_us)
+            self._take(number, line, at)
 
-    def _take(self, number: int, line: re.Match[str], at_us: int) -> None:
-        launch = clean(line["id"])[:_LONGEST_LAUNCH]
-        if line["what"] == "Starting job":
-            self._begin(launch, line, at_us, number, is_started=True)
+    def _take(self, number: int, line: re.Match[str], at: str) -> None:
+        _, slurm_id, gpus, what, step, rest = line.groups()
+        launch = clean(slurm_id)[:_LONGEST_LAUNCH]
+        if what == "Starting job":
+            self._begin(launch, int(gpus), at, number, is_started=True)
             return
         if not self.attempts or self.attempts[-1].launch != launch:
-            self._begin(launch, line, at_us, number, is_started=False)
-        self._save(number, line["what"], int(line["step"]), line["rest"], at_us)
+            self._begin(launch, int(gpus), at, number, is_started=False)
+        self._save(number, what, int(step), rest, at)
 
-    def _begin(
-        self, launch: str, line: re.Match[str], at_us: int, number: int, *, is_started: bool
-    ) -> None:
+    def _begin(self, launch: str, gpus: int, at: str, number: int, *, is_started: bool) -> None:
         cycle = self._cycles.get(launch, -1) + 1
         self._cycles[launch] = cycle
-        gpus = int(line["gpus"])
-        attempt = Start(launch, cycle, gpus, at_us, number, is_started, self._durable)
+        attempt = Start(launch, cycle, gpus, at, number, is_started, self._durable)
         self.attempts.append(attempt)
 
-    def _save(self, number: int, what: str, step: int, rest: str, at_us: int) -> None:
-        attempt, at = self.attempts[-1], {"at": rfc3339(at_us), "step": step}
+    def _save(self, number: int, what: str, step: int, rest: str, at: str) -> None:
+        attempt = self.attempts[-1]
         if what != "Saved async checkpoint":
+            progress: WireEvent = {"job": "", "type": "progress", "at": at, "step": step}
             tokens = _TOKENS.search(rest)
-            progress: WireEvent = {"type": "progress", **at}
             if tokens is not None:
                 progress["tokens"] = round(float(tokens[1]) * _BILLION)
-            attempt.facts.append(Fact(progress, number))
-            self._place_loop(attempt, at_us, step)
+            attempt.say(progress, number)
+            self._place_loop(attempt, at, step)
         if what != "Saving async checkpoint":
-            attempt.facts.append(Fact({"type": "checkpoint_saved", **at}, number))
+            attempt.say({"job": "", "type": "checkpoint_saved", "at": at, "step": step}, number)
             self._durable = max(self._durable, step)
 
-    def _place_loop(self, attempt: Start, at_us: int, step: int) -> None:
+    def _place_loop(self, attempt: Start, at: str, step: int) -> None:
         """Place the begin of training where the pace of the first two saves leads back to."""
         points = attempt.points
-        if len(points) == 2 or (points and (at_us, step) <= points[0]):  # noqa: PLR2004
+        if len(points) == 2 or (points and (at, step) <= points[0]):  # noqa: PLR2004
             return
-        points.append((at_us, step))
+        points.append((at, step))
         if len(points) < 2 or not attempt.is_started:  # noqa: PLR2004
             return
-        (first_us, first), (second_us, second) = points
+        (first_at, first), (_, second) = points
         steps = first - attempt.from_step
         if second <= first or steps < 0:
             return
+        first_us, second_us = _microseconds(first_at), _microseconds(at)
         before_us = (second_us - first_us) * steps // (second - first)
-        began_us = max(attempt.begin_us, first_us - before_us)
+        began = max(attempt.begin, rfc3339(first_us - before_us))
         init = {"phase": "launcher_init"}
-        begun = {"type": "phase_started", "at": rfc3339(attempt.begin_us)}
-        ended = {"type": "phase_ended", "at": rfc3339(began_us)}
-        loop = {"type": "phase_started", "at": rfc3339(began_us), "phase": "train_loop"}
-        attempt.facts += [
-            Fact({**begun, **init}, attempt.line),
-            Fact({**ended, **init, "attributes": _PLACED}, attempt.line),
-            Fact({**loop, "attributes": _PLACED}, attempt.line),
-        ]
+        begun: WireEvent = {"type": "phase_started", "at": attempt.begin}
+        attempt.say({**_NAMELESS, **begun, **init}, attempt.line)
+        ended: WireEvent = {"type": "phase_ended", "at": began}
+        attempt.say({**_NAMELESS, **ended, **init, "attributes": _PLACED}, attempt.line)
+        loop: WireEvent = {"type": "phase_started", "at": began, "phase": "train_loop"}
+        attempt.say({**_NAMELESS, **loop, "attributes": _PLACED}, attempt.line)
 
+
+def _microseconds(at: str) -> int:
+    return microseconds(datetime.fromisoformat(at))
+
+
+_NAMELESS: Final = {"job": ""}
+"""The first member of each event; what the job is called is only known when all have been read."""
 
 _PLACED: Final = {"source": "megatron", "placed_by": "pace of the first two saves"}
 
@@ -169,11 +181,13 @@ def _of_file(
     report.files += 1
     began = min(fact.event["at"] for fact in facts)
     name = job or _job_name(path, began)
-    own = Fact({"type": "job", "at": began, "kind": "megatron"}, facts[0].line)
-    named = (
-        Fact({"job": name, **fact.event}, fact.line) for fact in [*([] if job else [own]), *facts]
-    )
-    yield ImportedRun(path, name, identified("megatron", named))
+    if job is None:
+        facts.insert(
+            0, Fact({"job": name, "type": "job", "at": began, "kind": "megatron"}, facts[0].line)
+        )
+    for fact in facts:
+        fact.event["job"] = name
+    yield ImportedRun(path, name, identified("megatron", facts))
 
 
 def _job_name(path: Path, began: str) -> str:
@@ -195,14 +209,12 @@ def _of_progress(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact
     progress = Progress(path, times, report)
     progress.read()
     for attempt in progress.attempts:
-        common: WireEvent = {"cycle": attempt.cycle}
+        common: WireEvent = {**_NAMELESS, "cycle": attempt.cycle}
         if attempt.launch:
             common["launch"] = attempt.launch
-        started = {"type": "attempt_started", "at": rfc3339(attempt.begin_us)}
+        started = {"type": "attempt_started", "at": attempt.begin}
         yield Fact({**common, **started, "gpus": attempt.gpus}, attempt.line)
-        for fact in attempt.facts:
-            fact.event.update(common)
-            yield fact
+        yield from attempt.facts
 
 
 def _of_output(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact]:
@@ -212,7 +224,7 @@ def _of_output(path: Path, times: LocalTimes, report: Report) -> Iterator[Fact]:
     for life in output.lives:
         if life.first is None or not life.facts:
             continue
-        common: WireEvent = {"cycle": life.cycle}
+        common: WireEvent = {**_NAMELESS, "cycle": life.cycle}
         if slurm_id is not None:
             common["launch"] = slurm_id[1]
         started: WireEvent = {"type": "attempt_started", "at": rfc3339(life.first[0])}
