@@ -185,13 +185,12 @@ class Log:
         elif key in _PLACED:
             number = _number(metadata)
             self.evaluations.append(EvaluationEdge(at.at_us, key == "eval_stop", at.line, number))
-        samples, step = metadata.get("samples_count"), metadata.get("step_num")
+        samples = count_of(metadata.get("samples_count"))
+        step = count_of(metadata.get("step_num"))
         if samples is not None or step is not None:
             unknown = -1
-            samples, step = count_of(samples), count_of(step)
-            if samples is not None or step is not None:
-                samples = unknown if samples is None else samples
-                self._count(at.at_us, samples, unknown if step is None else step, at.line)
+            samples = unknown if samples is None else samples
+            self._count(at.at_us, samples, unknown if step is None else step, at.line)
 
     def _extend(self, key: str, at: Moment) -> None:
         begin, end = self.begins.get(key), self.ends.get(key)
@@ -254,8 +253,7 @@ def read_logs(path: Path, report: Report) -> list[Log]:
 
 def _take_records(logs: list[Log], line: Line, path: Path, report: Report) -> None:
     """Ranks write at once, so one line may hold several records, whole or cut."""
-    _, text, _ = line
-    end = 0
+    text, end = line.text, 0
     while (begin := text.find(_MARK, end)) >= 0:
         end = begin + len(_MARK)
         sent = _parsed(text, end)
@@ -267,10 +265,9 @@ def _take_records(logs: list[Log], line: Line, path: Path, report: Report) -> No
             report.skip(path, line.number, clean(f"{sent.key} has no usable time_ms", 80))
         else:
             report.records += 1
-        metadata = sent.metadata if isinstance(sent.metadata, dict) else {}
+        about = sent.metadata if isinstance(sent.metadata, dict) else {}
         in_seconds = at_us is None and _is_in_seconds(sent.time_ms)
-        record = LogLine(at_us, sent.key, sent.value, metadata, line.number, in_seconds)
-        _take_record(logs, record)
+        _take_record(logs, LogLine(at_us, sent.key, sent.value, about, line.number, in_seconds))
 
 
 class _Sent(Struct):
@@ -313,13 +310,11 @@ def _is_in_seconds(time_ms: object) -> bool:
 
 
 def _take_record(logs: list[Log], record: LogLine) -> None:
-    log = logs[-1]
+    at_us, stopped_us = record.at_us, logs[-1].stopped_us
     opens = record.key in ("cache_clear", "init_start") or record.key.startswith("submission_")
-    if opens and record.at_us is not None:
-        stopped = log.stopped_us
-        if stopped is not None and record.at_us > stopped:
-            log = _next(logs)
-    log.take(record)
+    if opens and at_us is not None and stopped_us is not None and at_us > stopped_us:
+        _next(logs)
+    logs[-1].take(record)
 
 
 def _take_line(logs: list[Log], line: Line) -> None:
@@ -368,9 +363,7 @@ def _take_window(logs: list[Log], words: Mapping[str, str], line: Line) -> None:
 
 
 def _take_allocation(log: Log, words: Mapping[str, str]) -> None:
-    """Learn where the run is; what is only said once its loop began names no run, for it was not
-    named so before, nor are its neighbours that ended otherwise.
-    """
+    """Learn where the run is. What is said only once its loop began is of the next runs alone."""
     allocation = log.next_allocation
     if "dlpal" in words:
         nodes, system = (words[name].strip("'\"") for name in ("nodes", "system"))
