@@ -35,7 +35,7 @@ _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 _GZIP: Final = b"\x1f\x8b"
 _FIRST: Final = rfc3339(0)
 _KEY: Final = 49  #: characters of an id that name its span: ids in hexadecimal, and a colon
-_OWN: Final = frozenset({"id", "at", "start", "step"})
+_OWN: Final = ("id", "at", "start", "step")
 _MOST_KNOWN: Final = 20_000
 _GROUPS: Final = b"\x0a"  #: what a request in protobuf begins with
 
@@ -55,15 +55,16 @@ class _Check:
     """
 
     def __init__(self) -> None:
-        self._right: set[tuple[object, ...]] = set()
+        self._right: set[tuple[object, ...] | None] = set()
         self._latest = rfc3339(now_us() + _LIMITS.max_future_us)
 
     def refusals(self, events: Sequence[WireEvent]) -> dict[int, Refusal]:
         """Return what is refused, by the places of the events."""
         said = [self._said(event) for event in events]
-        firsts = {each: place for place, each in reversed([*enumerate(said)])}
+        unknown = [place for place, each in enumerate(said) if each not in self._right]
+        firsts = {said[place]: place for place in reversed(unknown)}
         refused: dict[int, Refusal] = {}
-        for asked in (firsts.values(), range(len(events))):
+        for asked in (firsts.values(), unknown):
             places = [each for each in asked if said[each] not in self._right]
             if places:
                 refused.update(self._asked(events, said, places))
@@ -92,8 +93,10 @@ class _Check:
         for name in ("at", "start"):
             if not _FIRST <= event.get(name, _FIRST) <= self._latest:
                 return None
-        shared = [member for member in event.items() if member[0] not in _OWN]
-        return (event["id"][_KEY:], *shared)
+        shared = event.copy()
+        for name in _OWN:
+            shared.pop(name, None)
+        return (event["id"][_KEY:], *shared.items())
 
 
 def read(paths: Sequence[Path], job: str | None = None) -> tuple[Iterator[ImportedRun], Report]:

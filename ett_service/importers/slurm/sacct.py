@@ -81,7 +81,8 @@ def _runs(paths: Sequence[Path], reading: _Reading) -> Iterator[ImportedRun]:
         places = {id(record): path for path, record in records}
         for attempt, record in lives:
             path = places.get(id(record), records[0][0])
-            yield from _runs_of(path, record, attempt, reading)
+            if (run := _run_of(path, record, attempt, reading)) is not None:
+                yield run
     yield from _preempted(reading)
     yield from _given_up(reading)
 
@@ -106,7 +107,8 @@ def _of_file(path: Path, reading: _Reading) -> Iterator[ImportedRun]:
     is_empty = True
     for record in _records(path, clock, report):
         is_empty = False
-        yield from _taken(path, record, reading)
+        if (run := _taken(path, record, reading)) is not None:
+            yield run
     if not is_empty:
         report.files += 1
     elif len(report.unread) == unread:
@@ -161,44 +163,44 @@ def _counts_restarts(path: Path) -> bool:
     return header is not None and header.counts_restarts
 
 
-def _taken(path: Path, record: Record, reading: _Reading) -> Iterator[ImportedRun]:
+def _taken(path: Path, record: Record, reading: _Reading) -> ImportedRun | None:
+    """Return what a record says, None where nothing or where others are to be read first."""
     if record.is_unsplit:
-        return
+        return None
     copy = hash(record[1:])
     if copy in reading.copies:
-        return
+        return None
     if len(reading.copies) >= _MOST_COPIES:
         reading.copies.clear()
     reading.copies.add(copy)
     key = (record.cluster, record.launch)
-    is_one_of_several = "+" in record.job_id or hash(key) in reading.several
+    is_one_of_several = "+" in record.job_id or (reading.several and hash(key) in reading.several)
     if is_one_of_several or path not in reading.plain:
         reading.held.setdefault(key, []).append((path, record))
-    else:
-        attempt = int(record.restarts) if record.restarts.isdecimal() else 0
-        yield from _runs_of(path, record, attempt, reading)
+        return None
+    attempt = int(record.restarts) if record.restarts.isdecimal() else 0
+    return _run_of(path, record, attempt, reading)
 
 
-def _runs_of(path: Path, record: Record, attempt: int, reading: _Reading) -> Iterator[ImportedRun]:
-    job = reading.naming.job_of(record)
+def _run_of(path: Path, record: Record, attempt: int, reading: _Reading) -> ImportedRun | None:
+    job, launch = reading.naming.job_of(record), record.launch
     cluster = intern(record.cluster)  # one text for millions of jobs
-    other = reading.clusters.setdefault(hash((job, record.launch)), cluster)
+    other = reading.clusters.setdefault(hash((job, launch)), cluster)
     if other != cluster:
-        why = f"job {record.launch} is one of cluster {other}, too: tell them apart by --name"
+        why = f"job {launch} is one of cluster {other}, too: tell them apart by --name"
         reading.report.refuse(path, record.line, f"{why} '{{cluster}}-{{name}}'")
-        return
+        return None
     if record.was_given_up:
         reading.given_up.append((path, record, attempt))
-        return
+        return None
     reading.jobs.add(hash(job))
-    if record.launch in reading.preemptions.takers:
-        reading.takers[record.launch] = job
+    if launch in reading.preemptions.takers:
+        reading.takers[launch] = job
     if reading.preemptions.taker_of(record):
         reading.preempted.append((path, record, attempt))
-        return
+        return None
     run = imported(path, record, attempt, job)
-    if run.facts:
-        yield run
+    return run if run.facts else None
 
 
 def _preempted(reading: _Reading) -> Iterator[ImportedRun]:
