@@ -16,7 +16,7 @@ Where a format could do better than that says, the reason is here:
   attributes is refused alone, then mapped to two events and checked.
 - Accounting without a column ``Restarts`` is read twice: first for the jobs with several records.
 - A row of W&B is protobuf in frames with checksums, read in Python, beside ``json.loads`` in C.
-- A line of MLPerf is decoded by the same ``json.loads``, then compared with the edges of its run.
+- A line of MLPerf is decoded of what is read alone, then compared with the edges of its run.
 - A line of MLflow is three words and one of a dump of Kubernetes one or two, which take 0.2 us to
   split. A pattern that finds out whether a line is right takes longer than that already; a dump's
   JSON is decoded, and the histories of its objects are put together.
