@@ -21,6 +21,9 @@ _LONGEST_PAYLOAD: Final = 1 << 23
 _FIRST_US: Final = 946_684_800_000_000  #: 2000; what lies before is a clock that was never set
 _LAST_US: Final = 253_402_300_799_000_000  #: the end of the year 9999
 _METRICS: Final = (b'"compilation_metrics', b'"bwd_compilation_metrics')
+_THREAD: Final = 2
+"""The place of the thread in a prefix, behind the day and the time."""
+
 _WITH_PAYLOAD: Final = (b'"chromium_event"', b'"artifact": {"name": "recompile_reasons"')
 _TAB: Final = ord("\t")
 _NO_PAYLOAD = re.compile(rb"\n(?!\t)")
@@ -148,10 +151,14 @@ class _Reader:
             if not piece.isspace():
                 self._skip(number, "no record of a torch trace")
             return () if ended is None else (ended,)
-        self._report.records += 1
-        if body.startswith(_WITH_PAYLOAD):
-            self._open = _Open(number, prefix.split(b" ", 3)[2], b"{" + body)
         others: list[TraceRecord] = [] if ended is None else [ended]
+        if body.startswith(_WITH_PAYLOAD):
+            fields = prefix.split(b" ", 3)
+            if len(fields) <= _THREAD:
+                self._skip(number, "no record of a torch trace")
+                return others
+            self._open = _Open(number, fields[_THREAD], b"{" + body)
+        self._report.records += 1
         if self._rank is None and b'"rank": ' in body:
             others += self._ranked(number, body)
         if body.startswith(_METRICS):

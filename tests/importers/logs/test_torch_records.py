@@ -75,6 +75,7 @@ def test_damage_names_its_line_and_leaves_the_rest(tmp_path: Path) -> None:
         edge("B", "dynamo", 0).replace('"ph"', "ph"),
         metrics(co_name="f")[:-9] + "\n",
         edge("B", "old", -BEGIN_US),
+        edge("B", "of no thread", 1).replace(" 7 torch/x.py:9]", "]"),
         edge("E", "dynamo", 9),
     )
     read, report = records(tmp_path, *lines)
@@ -85,6 +86,7 @@ def test_damage_names_its_line_and_leaves_the_rest(tmp_path: Path) -> None:
         "2: the event in its payload is cut or damaged",
         "11: its JSON is cut or damaged",
         "12: its clock was not set: ts 0.0",
+        "21: no record of a torch trace",
     ]
 
 
