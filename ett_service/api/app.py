@@ -21,7 +21,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health, processes
-from ett_service.api.access import Access, OwnMetrics, UsageThread
+from ett_service.api.usage import Access, OwnMetrics, UsageThread
 from ett_service.api.jobs import attempts, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.load import connections

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from threading import Event
 from typing import Protocol
 
-from ett_service.api.access import UsageCounts
+from ett_service.api.usage import UsageCounts
 from ett_service.api.load.capacity import Capacities, ConnectionLimits
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
