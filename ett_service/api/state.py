@@ -6,8 +6,8 @@ from ipaddress import ip_address
 from threading import Event
 from typing import Protocol
 
-from ett_service.api.usage import UsageCounts
 from ett_service.api.load.capacity import Capacities, ConnectionLimits
+from ett_service.api.usage import UsageCounts
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.wire import Limits
