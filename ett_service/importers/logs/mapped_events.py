@@ -43,7 +43,6 @@ from ett_service.ingest.wire import SentEvent
 _TIME: Final = "time"
 _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EVERY: Final = timedelta(seconds=10)
 _MOST_HELD: Final = 20_000
 
