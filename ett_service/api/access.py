@@ -31,7 +31,7 @@ from typing_extensions import override
 from ett_service.api.answers import add_headers
 from ett_service.api.load.admission import Admission, Refused
 from ett_service.api.state import AppState
-from ett_service.api.usage import REFUSED
+from ett_service.api.usage import REFUSED, UsageCounts
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import OWN, TextFormat
@@ -88,8 +88,9 @@ def _count_usage(state: dict[str, Any], status: int, n_bytes: int) -> None:
     if prefix is None:
         return
     app: AppState = state["app"]
+    usage: UsageCounts = state["usage"]
     events = state.get("accepted_events", 0)
-    app.usage.count(prefix, status, events=events, n_bytes=n_bytes, now_us=app.now_us())
+    usage.count(prefix, status, events=events, n_bytes=n_bytes, now_us=app.now_us())
     state["own"].count_key(prefix, status, events=events)
 
 

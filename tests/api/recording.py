@@ -194,6 +194,6 @@ def _served(store: Store) -> Iterator[Recording]:
     )
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        recorder = Recording(client, store, worker, clock, switch, state.usage)
+        recorder = Recording(client, store, worker, clock, switch, client.app_state["usage"])
         recorder.show(key[:12], "ett_4Zk0Xw7b")
         yield recorder

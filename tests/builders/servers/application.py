@@ -86,7 +86,7 @@ def running(store: Store, **parts: Any) -> Iterator[Service]:
     assert isinstance(state.worker, Worker)
     _opened.append(state)
     with TestClient(_app()) as client:
-        service = Service(client, store, state.worker, clock, state.usage)
+        service = Service(client, store, state.worker, clock, client.app_state["usage"])
         client.headers["Authorization"] = f"Bearer {service.key()}"
         yield service
     _opened.remove(state)
