@@ -21,7 +21,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health, processes
-from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.access import Access, OwnMetrics, UsageCounts, UsageThread
 from ett_service.api.jobs import attempts, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.load import connections
@@ -35,7 +35,6 @@ from ett_service.api.regressions import causes, comparison, confirmation, mutes,
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.start import hand_out_first_key, record_settings
 from ett_service.api.state import AppState, is_loopback
-from ett_service.api.usage import UsageCounts, UsageThread
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings

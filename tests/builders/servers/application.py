@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from ett_service.api.access import UsageCounts
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.api.usage import UsageCounts
 from ett_service.app import app_state, worker
 from ett_service.ingest.wire import Limits
 from ett_service.settings import Settings
