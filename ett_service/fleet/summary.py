@@ -235,7 +235,9 @@ def groups(
     parts = _parts(conn, scope, window, economy, grouped, step)
     question = (conn, scope.cohorts, window, grouped, step)
     counted = rollups.distributions(*question) if distributions else {}
-    lost = preemptions(conn, scope, window, parts.keys(), step)
+    # The sums tell whether there is any: without one no attempt is read.
+    preempted = any(part.totals["preemptions"] for each in parts.values() for part in each)
+    lost = preemptions(conn, scope, window, parts.keys(), step) if preempted else {}
     return {
         place: Group(
             labels=dict(zip(scope.group_by, place[1], strict=False)),

@@ -179,6 +179,27 @@ def test_the_answer_has_the_ratio_and_the_losses(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
+@pytest.mark.parametrize("outcome", ["preempted", "failed"])
+def test_attempts_are_read_only_where_one_was_preempted(fleet: Service, outcome: str) -> None:
+    fleet.ingest(
+        [
+            event | ({"outcome": outcome} if event.get("outcome") == "preempted" else {})
+            for event in _preempted("made-room", None)
+        ]
+    )
+    statements: list[str] = []
+
+    def keep(_: Connection, __: DBAPICursor, text: str, *___: Any) -> None:
+        statements.append(text)
+
+    with fleet.store.reading() as conn:
+        listen(conn, "before_cursor_execute", keep)
+        summary(conn, Scope(), WINDOW, Economy())
+
+    assert any("attempt_ledger" in text for text in statements) == (outcome == "preempted")
+
+
+@ON_ONE_ENGINE
 def test_a_job_that_made_room_thousands_of_times_is_reported_by_an_index(service: Service) -> None:
     plans: list[str] = []
 
