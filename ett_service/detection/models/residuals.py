@@ -9,7 +9,7 @@ there the expectation is the most likely place of each cohort's form.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import (
+    logarithms,
     medians,
 )
 from ett_service.detection.ranks import MAD_TO_SIGMA
@@ -31,7 +32,6 @@ _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
 _COHORT_PLACES, _STRATUM_PLACES, _PLACES_IN_COHORT = 1.0, 0.3, 0.1
 """Standard deviations of places in the logarithm, where there are modes."""
 _LEAST_SHARE = 0.02  #: that is expected of a cache's misses or hits
-_ZERO = 1e-4  #: what a duration of nothing counts as, in medians
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +79,6 @@ def residuals(
     cut_spread = _cut_spread(cut, cohort, spread, baseline)
     skewness = _skewness((cut / cut_spread[cohort])[baseline])
     return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, skewness, form)
-
-
-def mode_residuals(
-    rows: Durations, cohorts: int, baseline: Flags, residual: Residuals
-) -> Residuals | None:
-    """Compare how many rows are of the slower mode; None where durations have one mode.
-
-    Levels are in the logarithm: a row of the slower mode counts as far as the modes are apart.
-    """
-    is_finite = np.isfinite(residual.log)
-    common = float(np.nanmax(residual.spread)) if is_finite.any() else 1.0
-    slow = residual.log > residual.form.boundary * common
-    if not residual.form.has_modes or not (slow & baseline).any():
-        return None
-    apart = float(
-        np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & is_finite])
-    )
-    shares = share_residuals(rows, cohorts, baseline, slow)
-    cut, cut_spread = shares.cut * apart, shares.cut_spread * apart
-    return replace(
-        residual, cut=cut, weight=shares.weight, cut_spread=cut_spread, skewness=shares.skewness
-    )
 
 
 def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Flags) -> Residuals:
@@ -172,13 +150,6 @@ def _placed(log: Floats, rows: Durations, cohorts: int, baseline: Flags, spread:
         common = max(scale(log[used]), _LEAST_SPREAD)
         form = Form.of(log[used] / common)
     return _Placed(log, np.where(np.isfinite(spread), common, np.nan), form)
-
-
-def logarithms(us: NDArray[np.int64]) -> Floats:
-    """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
-    positive = us[us > 0]
-    zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0
-    return np.log(np.where(us > 0, us, zero))
 
 
 def _day_median(log: Floats, day: RowNumbers) -> Floats:
