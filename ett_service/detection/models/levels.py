@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.form import CUT, Form
-from ett_service.detection.models.residuals import Residuals, residuals, share_residuals
+from ett_service.detection.models.residuals import CUT, Form, Residuals, residuals, share_residuals
 from ett_service.detection.models.series_model import (
     Z_80,
     Z_95,
