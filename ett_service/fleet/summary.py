@@ -10,13 +10,13 @@ from typing import Literal
 from scipy.special import gammainccinv, gammaincinv
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import Totals
+from ett_service.core.fleet.totals import Loss, PreemptionOrder, Totals
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part, Productivity, productivity
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import rollups
-from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder, losses
+from ett_service.storage.fleet.preemptions import losses
 from ett_service.storage.fleet.rollups import JOBS, RollupPlace
 
 

@@ -7,10 +7,10 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.event import listen
 
+from ett_service.core.fleet.totals import Loss, PreemptionOrder
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Preemption, preemptions, summary
-from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event, wire_span
