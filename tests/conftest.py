@@ -60,12 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out slow tests and long forms unless asked for, and let ``-k`` find PostgreSQL's."""
-    on_sqlite = {item.function for item in items if _dialect_of(item) == "sqlite"}
+    on_sqlite = {_function_of(item) for item in items if _dialect_of(item) == "sqlite"}
     for item in items:
         dialect = _dialect_of(item)
         if dialect == "citus":
             item.add_marker(pytest.mark.xdist_group("citus"))  # all share one database
-        again = dialect in SERVERS and item.function in on_sqlite
+        again = dialect in SERVERS and _function_of(item) in on_sqlite
         if again and item.nodeid.startswith(ABOVE_STORAGE):
             item.add_marker("slow")
         if {"postgres_url", "cluster"} & {*getattr(item, "fixturenames", ())}:
@@ -78,8 +78,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[*left])
 
 
+def _function_of(item: pytest.Item) -> object:
+    return getattr(item, "function", None)
+
+
 def _dialect_of(item: pytest.Item) -> str | None:
-    return item.callspec.params.get("dialect") if hasattr(item, "callspec") else None
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("dialect") if callspec else None
 
 
 def pytest_collection_finish() -> None:
