@@ -178,13 +178,9 @@ def _identified(source: str, facts: Iterable[Fact], known: set[bytes]) -> Iterat
             yield Fact({"id": f"{source}-{digest.hex()}", **fact.event}, fact.line)
 
 
-def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
-    """Return the id of an event that has none yet, made from its content.
-
-    With *text*, its JSON as :func:`sorted_json` writes it and all ASCII, this is not written again.
-    """
-    digest = sha256(text).digest()[:_DIGEST] if text else _digest(event)
-    return f"{source}-{digest.hex()}"
+def identity_of(source: str, event: WireEvent) -> str:
+    """Return the id of an event that has none yet, made from its content."""
+    return f"{source}-{_digest(event).hex()}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
@@ -207,7 +203,7 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
 def _digest(content: object) -> bytes:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
-        text = sorted_json(content)
+        text = _sorted_json(content)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         text = b""
     if not text.isascii() or not text:
@@ -215,8 +211,7 @@ def _digest(content: object) -> bytes:
     return sha256(text).digest()[:_DIGEST]
 
 
-sorted_json = msgspec.json.Encoder(order="sorted").encode
-"""Writes JSON with sorted keys."""
+_sorted_json = msgspec.json.Encoder(order="sorted").encode
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -31,7 +31,6 @@ from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
 from ett_service.importers.logs.event_shapes import (
     LENGTHS,
     Known,
-    Made,
     Recipes,
     Shape,
     Template,
@@ -161,7 +160,7 @@ class Maker:
         self._common: Known = {name: {} for name in SentEvent.__struct_fields__}
         self._line = 0
 
-    def made(self, becomes: Becomes, values: Values, line: int) -> list[Made]:
+    def made(self, becomes: Becomes, values: Values, line: int) -> list[WireEvent]:
         """Return the events of a line or row without those whose instant is empty.
 
         Raises:
@@ -177,7 +176,7 @@ class Maker:
             return followed
         events = [self._made(shape, values) for shape in recipes.shapes]
         recipes.learn(values, events, self._known_of)
-        return [(event, b"") for event in events if event is not None]
+        return [event for event in events if event is not None]
 
     def _made(self, shape: Shape, values: Values) -> WireEvent | None:
         event = shape.filled(values)
@@ -272,9 +271,9 @@ class Runs:
         self._of_latest = _Held()
         self._count = 0
 
-    def add(self, made: Iterable[Made], line: int) -> ImportedRun | None:
+    def add(self, events: Iterable[WireEvent], line: int) -> ImportedRun | None:
         """Take the events of a line, which get their ids; return a run if too much is held."""
-        for event, text in made:
+        for event in events:
             job = event["job"]
             if job != self._latest:
                 self._latest = job
@@ -283,7 +282,7 @@ class Runs:
             if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
                 continue
             facts = self._of_latest.facts
-            identity = identity_of(self._source, event, text)
+            identity = identity_of(self._source, event)
             if identity not in facts:
                 event["id"] = identity
                 facts[identity] = Fact(event, line)

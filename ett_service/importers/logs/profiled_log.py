@@ -204,7 +204,7 @@ class Profile:
         if hit is not None:
             maker = Maker(self.document.time, times, None, spare_job="-")
             values = {**self.of_path(check.path), **hit[1]}
-            made = [event for event, _ in maker.made(hit[0].becomes, values, 1)]
+            made = maker.made(hit[0].becomes, values, 1)
         return fault_of(made, check.becomes)
 
 

@@ -107,7 +107,7 @@ class Mapping:
             maker = Maker(self.document.time, times, None, spare_job="-")
             row = {**dict.fromkeys(self.columns), **check.row}
             try:
-                events = [event for event, _ in maker.made(self.becomes_of(row), row, 1)]
+                events = maker.made(self.becomes_of(row), row, 1)
             except NoEvent as error:
                 yield f"check {number}: {error}"
                 continue
