@@ -172,15 +172,10 @@ def identified(source: str, facts: Iterable[Fact]) -> Sequence[Fact]:
 
 def _identified(source: str, facts: Iterable[Fact], known: set[bytes]) -> Iterator[Fact]:
     for fact in facts:
-        digest = _digest(fact.event)
+        digest = digest_of(fact.event)
         if digest not in known:
             known.add(digest)
             yield Fact({"id": f"{source}-{digest.hex()}", **fact.event}, fact.line)
-
-
-def identity_of(source: str, event: WireEvent) -> str:
-    """Return the id of an event that has none yet, made from its content."""
-    return f"{source}-{_digest(event).hex()}"
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
@@ -200,14 +195,14 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
             yield run
 
 
-def _digest(content: object) -> bytes:
+def digest_of(event: WireEvent) -> bytes:
     """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
     try:
-        text = _sorted_json(content)
+        text = _sorted_json(event)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         text = b""
     if not text.isascii() or not text:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        text = json.dumps(event, sort_keys=True, separators=(",", ":")).encode()
     return sha256(text).digest()[:_DIGEST]
 
 

@@ -18,7 +18,7 @@ from ett_service.importers.importer import WireEvent
 from ett_service.importers.logs.checked_events import checked_member
 
 Template = dict[str, Any]
-Values = Mapping[str, Any]
+Values = Sequence[Any]
 """What the groups or columns of one line hold; None or empty where they hold nothing."""
 
 INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
@@ -74,8 +74,8 @@ class Shape:
         lengths = [] if "start" in template else [*LENGTHS.items()]
         return cls(literals, [*taken.items()], nested, instants, lengths)
 
-    def filled(self, values: Values) -> dict[str, Any]:
-        """Return the members that are not empty."""
+    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members that are not empty; *values* by their groups or columns."""
         members = dict(self.literals)
         for name, source in self.taken:
             value = whole(values.get(source))
@@ -133,8 +133,7 @@ class Recipe:
             if found is None and (found := member.learned(value)) is None:
                 return None
             members.append(found)
-        for place in self.instants:
-            members.append(written(taken[place]))
+        members += [written(taken[place]) for place in self.instants]
         events = []
         for example, sources in self.events:
             event = example.copy()
@@ -187,10 +186,11 @@ class Recipes:
     by_empty: dict[tuple[bool, ...], Recipe | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, shapes: list[Shape]) -> "Recipes":
+    def of(cls, shapes: list[Shape], places: Mapping[str, int]) -> "Recipes":
+        """Take the shapes, and the *places* of values by their groups or columns."""
         sources = tuple({source for shape in shapes for _, source in shape.taken})
         is_plain = len(sources) > 1 and all(shape.is_plain for shape in shapes)
-        pick: Any = itemgetter(*sources) if is_plain else tuple
+        pick: Any = itemgetter(*[places[source] for source in sources]) if is_plain else tuple
         return cls(shapes, pick, sources, is_plain)
 
     def followed(self, values: Values, written: Callable[[Any], str]) -> list[WireEvent] | None:

@@ -5,7 +5,7 @@ or for a column. What is empty is left out; an event without an instant is not m
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -23,8 +23,8 @@ from ett_service.importers.importer import (
     ImportedRun,
     WireEvent,
     clean,
+    digest_of,
     identified,
-    identity_of,
 )
 from ett_service.importers.instants import UnknownZone, zone
 from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
@@ -142,6 +142,7 @@ class Becomes:
     """The templates of the events that a kind of line or row becomes."""
 
     templates: Sequence[Template]
+    places: Mapping[str, int]  #: of its values, by their groups or columns
 
 
 class Maker:
@@ -169,16 +170,18 @@ class Maker:
         self._line = line
         recipes = self._recipes.get(becomes)
         if recipes is None:
-            recipes = Recipes.of([self._shape(each) for each in becomes.templates])
+            shapes = [self._shape(each) for each in becomes.templates]
+            recipes = Recipes.of(shapes, becomes.places)
             self._recipes[becomes] = recipes
         followed = recipes.followed(values, self._written)
         if followed is not None:
             return followed
-        events = [self._made(shape, values) for shape in recipes.shapes]
+        named = {name: values[place] for name, place in becomes.places.items()}
+        events = [self._made(shape, named) for shape in recipes.shapes]
         recipes.learn(values, events, self._known_of)
         return [event for event in events if event is not None]
 
-    def _made(self, shape: Shape, values: Values) -> WireEvent | None:
+    def _made(self, shape: Shape, values: Mapping[str, object]) -> WireEvent | None:
         event = shape.filled(values)
         if self._spare_job is not None:
             event.setdefault("job", self._spare_job)
@@ -282,7 +285,7 @@ class Runs:
             if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
                 continue
             facts = self._of_latest.facts
-            identity = identity_of(self._source, event)
+            identity = f"{self._source}-{digest_of(event).hex()}"
             if identity not in facts:
                 event["id"] = identity
                 facts[identity] = Fact(event, line)
