@@ -153,6 +153,7 @@ class Maker:
     ) -> None:
         """Take the job of all events, if there is one, and that of those that name none."""
         self._format = form.format
+        self._is_iso = form.format == "iso"
         self._times = times
         self._job = job
         self._spare_job = spare_job
@@ -213,8 +214,8 @@ class Maker:
         return shape
 
     def _written(self, value: object) -> str:
-        if isinstance(value, str) and self._format == "iso":
-            text = self._times.written(value.strip(), self._line)
+        if self._is_iso and isinstance(value, str):
+            text = self._times.written(value, self._line)
             if text is not None:
                 return text
         return rfc3339(self._read(value))
@@ -226,8 +227,7 @@ class Maker:
         text = str(value).strip()
         if self._format in _EPOCHS:
             return round(_number(text, _TIME) * _EPOCHS[self._format])
-        is_iso = self._format == "iso"
-        at_us = self._times.at_us(text, self._line) if is_iso else self._parsed(text)
+        at_us = self._times.at_us(text, self._line) if self._is_iso else self._parsed(text)
         if at_us is None:
             raise NoEvent(f"{clean(text, 60)!r} is no time of format {self._format}")
         return at_us
