@@ -18,12 +18,13 @@ from msgspec import Meta, Struct
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.importers.files import Unreadable
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     WireEvent,
     clean,
-    digest_of,
+    digests_of,
     identified,
 )
 from ett_service.importers.instants import UnknownZone, zone
@@ -44,6 +45,8 @@ _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
 _EVERY: Final = timedelta(seconds=10)
 _MOST_HELD: Final = 20_000
+_AT_ONCE: Final = 100
+"""Lines whose events get their ids one after the other, which is sooner than between other work."""
 
 
 class BadProfile(EttError):
@@ -250,6 +253,10 @@ def _number(value: object, name: str) -> float:
     return number
 
 
+MadeOfLine = tuple[int, list[WireEvent]]
+"""The number of a line, and the events that it becomes."""
+
+
 @dataclass(slots=True)
 class _Held:
     """The facts of one job that are not passed on yet."""
@@ -274,28 +281,48 @@ class Runs:
         self._of_latest = _Held()
         self._count = 0
 
-    def add(self, events: Iterable[WireEvent], line: int) -> ImportedRun | None:
-        """Take the events of a line, which get their ids; return a run if too much is held."""
-        for event in events:
-            job = event["job"]
-            if job != self._latest:
-                self._latest = job
-                held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
-                self._held[job] = held  # the last is the one with the latest news
-            if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
-                continue
-            facts = self._of_latest.facts
-            identity = f"{self._source}-{digest_of(event).hex()}"
-            if identity not in facts:
-                event["id"] = identity
-                facts[identity] = Fact(event, line)
-                self._count += 1
-        return self._run(next(iter(self._held))) if self._count > _MOST_HELD else None
+    def of(self, made: Iterable[MadeOfLine]) -> Iterator[ImportedRun]:
+        """Yield the runs of the events that lines become, which get their ids.
 
-    def finish(self) -> Iterator[ImportedRun]:
-        """Yield what is left."""
+        Raises:
+            Unreadable: where *made* does; what it made before is taken first.
+        """
+        some: list[MadeOfLine] = []
+        try:
+            for each in made:
+                some.append(each)
+                if len(some) == _AT_ONCE:
+                    yield from self._taken(some)
+                    some = []
+        except Unreadable:
+            yield from self._taken(some)
+            raise
+        yield from self._taken(some)
         for job in list(self._held):
             yield self._run(job)
+
+    def _taken(self, made: Sequence[MadeOfLine]) -> Iterator[ImportedRun]:
+        """Take the events of some lines; yield a run after each line where too much is held."""
+        digests = iter(digests_of([event for _, events in made for event in events]))
+        for line, events in made:
+            for event, digest in zip(events, digests):  # noqa: B905 -- the others are of later lines
+                held = self._of_latest if event["job"] == self._latest else self._of(event["job"])
+                if event["type"] == "progress" and not self._is_due(held, event, line):
+                    continue
+                identity = f"{self._source}-{digest.hex()}"
+                if identity not in held.facts:
+                    event["id"] = identity
+                    held.facts[identity] = Fact(event, line)
+                    self._count += 1
+            if self._count > _MOST_HELD:
+                yield self._run(next(iter(self._held)))
+
+    def _of(self, job: str) -> _Held:
+        """Return what is held of a job, which then is the one with the latest news."""
+        held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
+        self._held[job] = held
+        self._latest = job
+        return held
 
     def _is_due(self, held: _Held, event: WireEvent, line: int) -> bool:
         """Whether progress is far enough from the last that was kept; else it waits."""

@@ -24,6 +24,7 @@ from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Becomes,
     Document,
+    MadeOfLine,
     Maker,
     Name,
     Runs,
@@ -259,15 +260,15 @@ def _of_file(
 ) -> Iterator[ImportedRun]:
     maker = Maker(profile.document.time, LocalTimes(path, zone, report), job)
     before = report.records
-    yield from _events_of(path, report, profile, maker)
+    yield from Runs(path, "log").of(_made(path, report, profile, maker))
     if report.records == before:
         report.miss(path, f"no line has a pattern of profile {profile.document.name}")
     else:
         report.files += 1
 
 
-def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> Iterator[ImportedRun]:
-    runs = Runs(path, "log")
+def _made(path: Path, report: Report, profile: Profile, maker: Maker) -> Iterator[MadeOfLine]:
+    """Yield the events of each line that has a pattern; one that is wrong is skipped."""
     shared = profile.of_path(path.as_posix())
     for number, piece in profile.lines_of(path):
         hit = profile.kind_of(piece)
@@ -275,12 +276,7 @@ def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> It
             continue
         report.records += 1
         kind, groups = hit
-        values = [*shared, *groups]
         try:
-            events = maker.made(kind.becomes, values, number)
+            yield number, maker.made(kind.becomes, [*shared, *groups], number)
         except NoEvent as error:
             report.skip(path, number, f"pattern {kind.name}: {error}")
-            continue
-        if (run := runs.add(events, number)) is not None:
-            yield run
-    yield from runs.finish()

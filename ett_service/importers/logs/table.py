@@ -21,6 +21,7 @@ from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Becomes,
     Document,
+    MadeOfLine,
     Maker,
     Name,
     Runs,
@@ -180,23 +181,28 @@ def _of_file(
     mapping: Mapping,
     zone: tzinfo | None,
 ) -> Iterator[ImportedRun]:
-    runs = Runs(path, "table")
     maker = Maker(mapping.document.time, LocalTimes(path, zone or mapping.zone, report), job)
     before = report.records
-    for line, values in rows_of(path, mapping, report):
+    rows = rows_of(path, mapping, report)
+    yield from Runs(path, "table").of(_made(rows, path, report, mapping, maker))
+    if report.records == before:
+        report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")
+    else:
+        report.files += 1
+
+
+def _made(
+    rows: Iterator[Row], path: Path, report: Report, mapping: Mapping, maker: Maker
+) -> Iterator[MadeOfLine]:
+    """Yield the events of each row; one that is wrong is skipped."""
+    for line, values in rows:
         try:
             events = maker.made(mapping.becomes_of(values), values, line)
         except NoEvent as error:
             report.skip(path, line, str(error))
             continue
         report.records += bool(events)
-        if (run := runs.add(events, line)) is not None:
-            yield run
-    yield from runs.finish()
-    if report.records == before:
-        report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")
-    else:
-        report.files += 1
+        yield line, events
 
 
 def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
