@@ -340,10 +340,11 @@ class Runs:
         held = self._held.pop(job)
         self._latest = None
         self._count -= len(held.facts)
-        pending = identified(self._source, held.pending.values())
-        held.facts.update(
-            (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
-        )
+        if held.pending:
+            pending = identified(self._source, held.pending.values())
+            held.facts.update(
+                (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
+            )
         return ImportedRun(self._path, job, tuple(held.facts.values()))
 
 

@@ -100,7 +100,8 @@ class Mapping:
         templates_of_all = [each for kind in self.kinds for each in kind.templates]
         self.columns = sorted({*asked, *references_of(templates_of_all)})
         self._places = {column: place for place, column in enumerate(self.columns)}
-        self._asked = {column: self._places[column] for column in asked}
+        self._asked = sorted(asked)
+        self._places_asked = [self._places[column] for column in self._asked]
         self._fitting: dict[tuple[bool, ...], Becomes] = {}
         self._becomes: dict[tuple[str, ...], Becomes] = {}
 
@@ -121,7 +122,7 @@ class Mapping:
 
     def becomes_of(self, values: Values) -> Becomes:
         """Return what a row becomes, by the texts of the columns that `when` asks for."""
-        texts = tuple([_text(values[place]) for place in self._asked.values()])
+        texts = tuple([_text(values[place]) for place in self._places_asked])
         becomes = self._becomes.get(texts)
         if becomes is None:
             if len(self._becomes) >= _MOST_KNOWN:
