@@ -18,7 +18,7 @@ READY := .venv/ready-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup hooks demo test laws faults live postgresql lint fmt bench detectors failures openapi dashboards pictures golden migrate
+.PHONY: help setup hooks demo test slow laws faults live postgresql lint fmt bench detectors failures openapi dashboards pictures golden migrate
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ demo: setup ## Serve a synthetic fleet, train a small model through a crash, and
 
 test: setup ## Run the tests.
 	$(BIN)/pytest -n 4 --dist loadgroup --quiet
+
+slow: setup ## Run the tests that take many seconds each, and on PostgreSQL what SQLite has answered.
+	$(BIN)/pytest --slow -m slow -n 4 --dist loadgroup --quiet
 
 laws: setup ## Test the laws of the ledger and of the rollups on many more random cases.
 	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \

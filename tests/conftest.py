@@ -19,11 +19,19 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases import postgres
-from tests.builders.databases.engines import CITUS, DIALECTS, clear, new_postgresql
+from tests.builders.databases.engines import CITUS, DIALECTS, SERVERS, clear, new_postgresql
 from tests.builders.servers.application import Service, running
 from tests.builders.tally import PROPERTY, Tally, sentence
 
 LONGEST_NAME = 80
+
+ABOVE_STORAGE = (
+    "tests/api/", "tests/cli/", "tests/dashboards/", "tests/detection/", "tests/fleet/",
+    "tests/frames/", "tests/metrics/", "tests/pages/", "tests/report/", "tests/scenarios/",
+    "tests/worker/test_regressions.py",
+)  # fmt: skip
+"""What asks stores through ``storage`` alone, whose own tests run on each engine: what is run on
+SQLite there is a slow test on a server."""
 
 _tallied: Counter[str] = Counter()
 
@@ -31,6 +39,7 @@ _tallied: Counter[str] = Counter()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller choose tests in their long form."""
     parser.addoption("--long", action="store_true", help="let live tests take a quarter of an hour")
+    parser.addoption("--slow", action="store_true", help="run tests that take many seconds as well")
     parser.addoption("--cases", type=int, default=10_000, help="of each law (profile laws)")
     parser.addoption("--mib", type=int, default=1024, help="of junk for each format (--long)")
     parser.addoption("--minutes", type=float, default=30.0, help="of the soak (--long)")
@@ -50,17 +59,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only makes sense in the long form, and let ``-k`` find PostgreSQL's."""
+    """Leave out slow tests and long forms unless asked for, and let ``-k`` find PostgreSQL's."""
+    on_sqlite = {item.function for item in items if _dialect_of(item) == "sqlite"}
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        if callspec and callspec.params.get("dialect") == "citus":
+        dialect = _dialect_of(item)
+        if dialect == "citus":
             item.add_marker(pytest.mark.xdist_group("citus"))  # all share one database
+        again = dialect in SERVERS and item.function in on_sqlite
+        if again and item.nodeid.startswith(ABOVE_STORAGE):
+            item.add_marker("slow")
         if {"postgres_url", "cluster"} & {*getattr(item, "fixturenames", ())}:
             item.extra_keyword_matches.add("postgresql")
     if not config.getoption("--long"):
-        left = {item for item in items if item.get_closest_marker("long")}
+        asked = config.getoption("--slow")
+        too_long = {"long"} if asked else {"long", "slow"}
+        left = {item for item in items if too_long & {mark.name for mark in item.iter_markers()}}
         items[:] = [item for item in items if item not in left]
         config.hook.pytest_deselected(items=[*left])
+
+
+def _dialect_of(item: pytest.Item) -> str | None:
+    return item.callspec.params.get("dialect") if hasattr(item, "callspec") else None
 
 
 def pytest_collection_finish() -> None:

@@ -1,13 +1,13 @@
-"""What every request leaves behind: its id, a line in the access log, and counts for /metrics."""
+"""What a request leaves behind: its id, a line in the log, what its key sent, and own metrics."""
 
 import logging
 import re
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from prometheus_client import (
@@ -24,6 +24,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
+from sqlalchemy import Connection
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
@@ -31,10 +32,12 @@ from typing_extensions import override
 from ett_service.api.answers import add_headers
 from ett_service.api.load.admission import Admission, Refused
 from ett_service.api.state import AppState
-from ett_service.api.usage import REFUSED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import OWN, TextFormat
+from ett_service.storage.engine.errors import StorageUnavailable
+from ett_service.storage.engine.store import Store
+from ett_service.storage.record.keys import USAGE_SLOT_US, Usage, add_usage
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +91,9 @@ def _count_usage(state: dict[str, Any], status: int, n_bytes: int) -> None:
     if prefix is None:
         return
     app: AppState = state["app"]
+    usage: UsageCounts = state["usage"]
     events = state.get("accepted_events", 0)
-    app.usage.count(prefix, status, events=events, n_bytes=n_bytes, now_us=app.now_us())
+    usage.count(prefix, status, events=events, n_bytes=n_bytes, now_us=app.now_us())
     state["own"].count_key(prefix, status, events=events)
 
 
@@ -116,6 +120,92 @@ def _write_line(
             "key": scope["state"].get("key_prefix"),
         },
     )
+
+
+_EVERY_S = 10.0
+REFUSED = frozenset({429, 503})
+"""Statuses of what there was no room for."""
+
+
+class UsageCounts:
+    """What each key sent and nobody wrote yet: no row a request.
+
+    It is counted on the event loop and written in a thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usages: dict[tuple[str, int], Usage] = {}
+        self._last_used: dict[str, int] = {}
+
+    def count(self, prefix: str, status: int, *, events: int, n_bytes: int, now_us: int) -> None:
+        """Count a request of the key that begins so, by the *status* of its answer."""
+        counted = Usage(1, int(status in REFUSED), events, n_bytes)
+        with self._lock:
+            self._sum(prefix, now_us - now_us % USAGE_SLOT_US).add(counted)
+            self._last_used[prefix] = now_us
+
+    def write(self, store: Store, now_us: int) -> None:
+        """Add what was counted to what is stored. If that fails it stays for the next time.
+
+        Raises:
+            StorageUnavailable: The database does not answer.
+        """
+        with self._lock:
+            usages, self._usages = self._usages, {}
+            last_used, self._last_used = self._last_used, {}
+        if not usages:
+            return
+
+        def add(conn: Connection) -> None:
+            add_usage(conn, usages, last_used, now_us)
+
+        try:
+            store.write(add)
+        except BaseException:  # raised again: it is counted with what comes
+            self._put_back(usages, last_used)
+            raise
+
+    def _put_back(self, usages: dict[tuple[str, int], Usage], last_used: dict[str, int]) -> None:
+        with self._lock:
+            for (prefix, slot_us), each in usages.items():
+                self._sum(prefix, slot_us).add(each)
+            self._last_used = last_used | self._last_used
+
+    def _sum(self, prefix: str, slot_us: int) -> Usage:
+        return self._usages.setdefault((prefix, slot_us), Usage())
+
+
+class UsageThread:
+    """Writes what was counted every ten seconds while the block runs, and once more at its end."""
+
+    def __init__(self, counts: UsageCounts, store: Store, now_us: Callable[[], int]) -> None:
+        self._counts = counts
+        self._store = store
+        self._now_us = now_us
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ett-usage", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        try:
+            self._counts.write(self._store, self._now_us())
+        except StorageUnavailable as error:
+            log.warning("%s", error, extra={"event": "storage_unavailable"})
+        except Exception:  # logged, and counted with what comes
+            log.exception("What keys send was not written.", extra={"event": "usage_failed"})
 
 
 _LAGS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)

@@ -21,7 +21,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 
 from ett_service.api import docs, fleet, health, processes
-from ett_service.api.access import Access, OwnMetrics
+from ett_service.api.access import Access, OwnMetrics, UsageCounts, UsageThread
 from ett_service.api.jobs import attempts, productivity, timeline
 from ett_service.api.jobs import listing as jobs
 from ett_service.api.load import connections
@@ -35,7 +35,6 @@ from ett_service.api.regressions import causes, comparison, confirmation, mutes,
 from ett_service.api.regressions import listing as regressions
 from ett_service.api.start import hand_out_first_key, record_settings
 from ett_service.api.state import AppState, is_loopback
-from ett_service.api.usage import UsageThread
 from ett_service.ingest.refusals import Code
 from ett_service.metrics.page import FleetPart
 from ett_service.settings import Settings
@@ -98,12 +97,16 @@ class LifespanState(TypedDict):
     scrapers: scrape.Scrapers
     store_epoch: StoreEpoch
     recent_keys: RecentKeys
+    usage: UsageCounts
 
 
-def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> FastAPI:
+def create_app(
+    open_state: StateOpener, pages: Iterable[APIRouter] = (), usage: UsageCounts | None = None
+) -> FastAPI:
     """Put the application together; it opens its state at its start and closes it at its end.
 
-    *pages* are the routers of what people read; they come last.
+    *pages* are the routers of what people read; they come last. What keys send is counted in
+    *usage*, for a caller who writes it.
     """
 
     @asynccontextmanager
@@ -112,7 +115,7 @@ def create_app(open_state: StateOpener, pages: Iterable[APIRouter] = ()) -> Fast
             epoch = StoreEpoch(state.now_us)
             with state.store.reading() as conn:
                 epoch.of(conn)
-            yield _lifespan_state(state, epoch)
+            yield _lifespan_state(state, epoch, usage or UsageCounts())
 
     app = Described(
         title="ETT service",
@@ -139,7 +142,7 @@ class Described(FastAPI):
         return docs.describe(self)
 
 
-def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
+def _lifespan_state(state: AppState, store_epoch: StoreEpoch, usage: UsageCounts) -> LifespanState:
     revision = migrate.schema_revision()
     own = OwnMetrics(version=state.version, revision=revision, codes=Code, now_us=state.now_us())
     admission = Admission(state.capacities, own.count_refused)
@@ -152,6 +155,7 @@ def _lifespan_state(state: AppState, store_epoch: StoreEpoch) -> LifespanState:
         "scrapers": scrape.Scrapers(),
         "store_epoch": store_epoch,
         "recent_keys": RecentKeys(),
+        "usage": usage,
     }
 
 
@@ -204,11 +208,12 @@ def _serve(
     # Uvicorn raises the signal that stopped it again when it is done, and SIGTERM would then end
     # the process before the store is closed.
     signal.signal(signal.SIGTERM, partial(_exit, ended))
+    usage = UsageCounts()
     with opened as state:
         connections.write_no_line_a_request()
         limits = connections.affordable(state.connections)
         config = uvicorn.Config(
-            create_app(lambda: nullcontext(state), pages),
+            create_app(lambda: nullcontext(state), pages, usage),
             http=connections.bounded_protocol(limits),
             ws="none",
             timeout_keep_alive=math.ceil(limits.idle_s),
@@ -225,7 +230,7 @@ def _serve(
                 _log_sign_in(state, address)
         settle()
         sys.setswitchinterval(_TURN_S)
-        with UsageThread(state.usage, state.store, state.now_us):
+        with UsageThread(usage, state.store, state.now_us):
             _Server(config, state, ended).run(sockets=[listener])
 
 

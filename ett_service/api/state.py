@@ -7,7 +7,6 @@ from threading import Event
 from typing import Protocol
 
 from ett_service.api.load.capacity import Capacities, ConnectionLimits
-from ett_service.api.usage import UsageCounts
 from ett_service.core.regressions.clocks import Sla
 from ett_service.fleet.economy import Economy
 from ett_service.ingest.wire import Limits
@@ -69,5 +68,4 @@ class AppState:
     first_keys: dict[str, str] = field(default_factory=dict)
     """Keys of trainers, by project, that are shown until the first event: no disk has them."""
     grafana_url: str = ""  #: where the dashboards are
-    usage: UsageCounts = field(default_factory=UsageCounts)  #: of keys, not yet written
     stopping: Event = field(default_factory=Event)  #: set when the server ends

@@ -187,7 +187,7 @@ class Impacts:
         held = float(hours.sum()) / self._weeks
         if lost is None or not held:
             return finding.impact
-        price = self._mean_price(hours)
+        price = self._mean_price(hours) if self._economy.prices else None
         return replace(
             finding.impact,
             ett_points=None if _is_effective(finding) else -100 * lost / held,

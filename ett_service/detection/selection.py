@@ -13,8 +13,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
-from ett_service.detection.models.residuals import logarithms
-from ett_service.detection.models.series_model import SeriesModel, medians
+from ett_service.detection.models.series_model import SeriesModel, logarithms, medians
 from ett_service.detection.panel import Peaks, Starts, peaks
 from ett_service.detection.sample import Durations, Flags, Floats, Options, Sample
 from ett_service.detection.window import within

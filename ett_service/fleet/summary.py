@@ -10,13 +10,13 @@ from typing import Literal
 from scipy.special import gammainccinv, gammaincinv
 from sqlalchemy import Connection
 
-from ett_service.core.fleet.totals import Totals
+from ett_service.core.fleet.totals import Loss, PreemptionOrder, Totals
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part, Productivity, productivity
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import rollups
-from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder, losses
+from ett_service.storage.fleet.preemptions import losses
 from ett_service.storage.fleet.rollups import JOBS, RollupPlace
 
 
@@ -235,7 +235,9 @@ def groups(
     parts = _parts(conn, scope, window, economy, grouped, step)
     question = (conn, scope.cohorts, window, grouped, step)
     counted = rollups.distributions(*question) if distributions else {}
-    lost = preemptions(conn, scope, window, parts.keys(), step)
+    # The sums tell whether there is any: without one no attempt is read.
+    preempted = any(part.totals["preemptions"] for each in parts.values() for part in each)
+    lost = preemptions(conn, scope, window, parts.keys(), step) if preempted else {}
     return {
         place: Group(
             labels=dict(zip(scope.group_by, place[1], strict=False)),

@@ -16,9 +16,9 @@ from fastapi.routing import APIRoute
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from ett_service.api.access import UsageCounts
 from ett_service.api.app import ROUTERS, create_app
 from ett_service.api.state import AppState, Notifications
-from ett_service.api.usage import UsageCounts
 from ett_service.core.intervals import DAY_US
 from ett_service.fleet.economy import Economy, Price, Target
 from ett_service.ingest.wire import Limits
@@ -194,6 +194,6 @@ def _served(store: Store) -> Iterator[Recording]:
     )
     with TestClient(create_app(lambda: nullcontext(state))) as client:
         client.headers["Authorization"] = f"Bearer {key}"
-        recorder = Recording(client, store, worker, clock, switch, state.usage)
+        recorder = Recording(client, store, worker, clock, switch, client.app_state["usage"])
         recorder.show(key[:12], "ett_4Zk0Xw7b")
         yield recorder

@@ -11,6 +11,8 @@ from ett_service.api.docs import examples
 from ett_service.api.openapi import description
 from tests.api.examples import record
 
+pytestmark = pytest.mark.xdist_group("description")  # which takes seconds to make
+
 JSON = "application/json"
 
 

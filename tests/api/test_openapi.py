@@ -12,12 +12,19 @@ from tests.builders.servers.application import Service
 
 OTLP_MEDIA = {"application/x-protobuf", "application/json"}  #: its errors are its own
 
+pytestmark = pytest.mark.xdist_group("description")  # which takes seconds to make
+
 COMMITTED = Path(__file__).parents[2] / "docs" / "openapi.json"
 
 
 @pytest.fixture(scope="module")
-def document() -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(description())
+def text() -> str:
+    return description()
+
+
+@pytest.fixture(scope="module")
+def document(text: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(text)
     return parsed
 
 
@@ -29,8 +36,8 @@ def _operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_the_committed_description_is_the_one_the_code_gives() -> None:
-    assert COMMITTED.read_text("utf-8") == description(), "run: make openapi"
+def test_the_committed_description_is_the_one_the_code_gives(text: str) -> None:
+    assert COMMITTED.read_text("utf-8") == text, "run: make openapi"
 
 
 def test_every_operation_has_an_id_of_its_own_and_no_generated_one(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.api.usage import UsageCounts, UsageThread
+from ett_service.api.access import UsageCounts, UsageThread
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import Store
 from tests.builders.clock import NOON

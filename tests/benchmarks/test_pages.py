@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ett_service.storage.engine.migrate import migrate
 from tests.builders.servers.waiting import wait_for
 
@@ -28,6 +30,7 @@ def _is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 def test_a_killed_benchmark_leaves_no_server_running(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ett.db'}"
     migrate(url)

@@ -47,6 +47,7 @@ def restore(server: Server, copy: Path) -> None:
     server.start()
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_with_a_disk_while_trainers_live(server: Server, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with recording(tmp_path / "spool", url=server.url, key=server.key) as here:

@@ -14,6 +14,8 @@ from ett_service.demo.fleet import CLUSTERS, MODELS, TEAMS
 from ett_service.demo.generator import LEAST_DAYS, MOST_DAYS, Fleet, generate
 from tests.demo.conftest import DAYS, END_US, SEED, instant
 
+pytestmark = pytest.mark.xdist_group("demo fleet")  # which takes seconds to make
+
 SHORT = 6
 
 

@@ -55,6 +55,13 @@ def compose(
 
 
 @pytest.fixture(scope="session")
+def routes() -> Parsed:
+    """Return the routes of the service by path, as its committed description has them."""
+    paths: Parsed = json.loads((ROOT / "docs/openapi.json").read_text("utf-8"))["paths"]
+    return paths
+
+
+@pytest.fixture(scope="session")
 def project() -> Parsed:
     """Return the Compose project as it is with `.env.example` as `.env`, filled in."""
     done = compose("--env-file", ".env.example", "config", "--format", "json", variables=FILLED_IN)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ett_service.api.openapi import description
 from ett_service.settings import OTHER_VARIABLES, Settings, load, variable
 from tests.deploy.conftest import FILLED_IN, ROOT, Parsed, compose, variables
 
@@ -210,8 +209,7 @@ def test_the_service_is_given_settings_that_it_knows(services: Parsed, name: str
     assert loaded.database_url.startswith("postgresql+psycopg://ett@postgres:")
 
 
-def test_health_checks_use_routes_of_the_service(services: Parsed) -> None:
-    routes = json.loads(description())["paths"]
+def test_health_checks_use_routes_of_the_service(services: Parsed, routes: Parsed) -> None:
     command = services["ett"]["healthcheck"]["test"][-1]
     (path,) = re.findall(r"http://127\.0\.0\.1:8080(/\w+)", command)
     assert path in routes

@@ -1,4 +1,3 @@
-import json
 import shutil
 import subprocess
 import tomllib
@@ -9,7 +8,6 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from ett_service.api.openapi import description
 from ett_service.settings import OTHER_VARIABLES, Settings, load, variable
 from tests.builders.servers.programs import needed
 from tests.deploy.conftest import KUBERNETES, ROOT, Parsed, pods, variables
@@ -49,7 +47,9 @@ def test_every_object_is_one_that_kubernetes_takes(objects: list[Parsed], versio
         kubernetes_validate.validate(resource, version, strict=True)
 
 
-def test_the_monitor_waits_for_those_who_have_the_operator(objects: list[Parsed]) -> None:
+def test_the_monitor_waits_for_those_who_have_the_operator(
+    objects: list[Parsed], routes: Parsed
+) -> None:
     listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
     files = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
     assert files - set(listed) == {"service-monitor.yaml"}
@@ -59,7 +59,7 @@ def test_the_monitor_waits_for_those_who_have_the_operator(objects: list[Parsed]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert labels[monitor["spec"]["jobLabel"]] == "ett"
     (endpoint,) = monitor["spec"]["endpoints"]
-    assert endpoint["path"] in json.loads(description())["paths"]
+    assert endpoint["path"] in routes
     assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
 
 
@@ -132,15 +132,14 @@ def test_the_settings_exist_and_leave_the_work_to_the_workers() -> None:
 
 
 def test_probes_ask_routes_on_the_port_that_the_service_listens_on(
-    objects: list[Parsed], services: Parsed
+    objects: list[Parsed], services: Parsed, routes: Parsed
 ) -> None:
     container = _container(objects, "ett")
     probes: dict[str, Any] = {
         name: container[name]["httpGet"]
         for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
-    paths = json.loads(description())["paths"]
-    assert {probe["path"] for probe in probes.values()} == {"/healthz", "/readyz"} & set(paths)
+    assert {probe["path"] for probe in probes.values()} == {"/healthz", "/readyz"} & set(routes)
     assert probes["livenessProbe"]["path"] == "/healthz"  # a database that is down kills no pod
     (port,) = container["ports"]
     assert {probe["port"] for probe in probes.values()} == {port["name"]}

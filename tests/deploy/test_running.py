@@ -113,6 +113,7 @@ def _leave_key(deployment: Deployment, file: Path) -> str:
     return file.read_text().strip()
 
 
+@pytest.mark.slow
 def test_migrations_run_again_and_change_nothing(deployment: Deployment) -> None:
     assert "latest schema" in deployment.once("ett", "migrate", name="migrate")
 
@@ -167,6 +168,7 @@ def test_a_scrape_key_is_made_once_and_anew_when_it_was_revoked(
     assert [(key["scopes"], key["revoked_at"]) for key in standing] == [(["fleet"], None)]
 
 
+@pytest.mark.slow
 def test_service_and_worker_take_events_and_show_them_to_prometheus(
     deployment: Deployment, services: Parsed, tmp_path: Path
 ) -> None:

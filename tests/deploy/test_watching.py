@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from ett_service.api.openapi import description
 from tests.builders.servers.programs import Program, free_port, needed
 from tests.deploy.conftest import ROOT, Parsed
 
@@ -66,13 +65,15 @@ def test_prometheus_starts_as_compose_starts_it(services: Parsed, mounted: Path)
         server.stop()
 
 
-def test_the_scrape_asks_the_service_with_the_key_that_is_left_for_it(services: Parsed) -> None:
+def test_the_scrape_asks_the_service_with_the_key_that_is_left_for_it(
+    services: Parsed, routes: Parsed
+) -> None:
     (scrape,) = [job for job in _prometheus()["scrape_configs"] if job["job_name"] == "ett"]
     (discovery,) = scrape["dns_sd_configs"]
     assert discovery["names"] == ["ett"]
     assert discovery["port"] == services["ett"]["ports"][0]["target"]
     assert "metrics_path" not in scrape
-    assert '"/metrics"' in description()
+    assert "/metrics" in routes
     (left,) = services["scrape-key"]["command"]
     mounts = {
         name: {mount["source"]: mount["target"] for mount in services[name]["volumes"]}

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from ett_service.core.regressions.finding import Series
 from ett_service.detection.sample import Memory, Sample
@@ -36,6 +37,7 @@ def _detected_share(factor: float, a_day: float) -> float:
     return hits / FLEETS
 
 
+@pytest.mark.slow
 def test_the_smallest_factor_is_within_a_fifth_of_what_is_found_in_eight_of_ten() -> None:
     for a_day in (2.0, 6.0):
         factors = [_power(seed, a_day).smallest for seed in range(8)]

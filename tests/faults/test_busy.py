@@ -141,6 +141,7 @@ def store_for(seconds: float, url: str, key: str, name: str) -> Told:
     raise AssertionError("numbers do not end")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [10, pytest.param(None, marks=pytest.mark.long, id="long")])
 def test_eight_processes_that_write_are_never_told_that_the_database_is_busy(
     tmp_path: Path, rounds: int | None, tally: Tally

@@ -129,6 +129,7 @@ FEW_BYTES = 32 << 10
 """What a log takes, and no write-ahead log."""
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_no_writes_refuses_events_and_nothing_else_until_it_does(
     tmp_path: Path, tally: Tally
 ) -> None:

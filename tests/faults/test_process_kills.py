@@ -224,6 +224,7 @@ def standby_of(primary: postgres.Cluster, programs: Path) -> Iterator[postgres.C
             yield running
 
 
+@pytest.mark.slow
 def test_a_standby_that_is_behind_is_answered_for_by_503_until_it_is_promoted(
     tmp_path: Path, tally: Tally
 ) -> None:

@@ -7,10 +7,10 @@ from sqlalchemy import Connection
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.event import listen
 
+from ett_service.core.fleet.totals import Loss, PreemptionOrder
 from ett_service.fleet.economy import Economy
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.summary import Preemption, preemptions, summary
-from ett_service.storage.fleet.preemptions import Loss, PreemptionOrder
 from tests.builders.clock import HOUR, MINUTE, NOON
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import wire_event, wire_span
@@ -176,6 +176,27 @@ def test_the_answer_has_the_ratio_and_the_losses(fleet: Service) -> None:
     assert preemption["first_order"]["count"] == preemption["unknown"]["count"] == 0
     (point,) = fleet.get("/v1/fleet/series", step="1w", **query)["points"]
     assert point["preemption"] == preemption
+
+
+@ON_ONE_ENGINE
+@pytest.mark.parametrize("outcome", ["preempted", "failed"])
+def test_attempts_are_read_only_where_one_was_preempted(fleet: Service, outcome: str) -> None:
+    fleet.ingest(
+        [
+            event | ({"outcome": outcome} if event.get("outcome") == "preempted" else {})
+            for event in _preempted("made-room", None)
+        ]
+    )
+    statements: list[str] = []
+
+    def keep(_: Connection, __: DBAPICursor, text: str, *___: Any) -> None:
+        statements.append(text)
+
+    with fleet.store.reading() as conn:
+        listen(conn, "before_cursor_execute", keep)
+        summary(conn, Scope(), WINDOW, Economy())
+
+    assert any("attempt_ledger" in text for text in statements) == (outcome == "preempted")
 
 
 @ON_ONE_ENGINE

@@ -33,6 +33,7 @@ def peak_bytes(name: str, path: Path, lines: int) -> int:
     return int(process.stdout) * 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lines", "of_input"),
     [

@@ -35,6 +35,7 @@ def _add_jobs(conn: Connection, project_id: int, cohorts: int) -> None:
     conn.execute(counted.insert(), list(rows))
 
 
+@pytest.mark.slow
 @ON_ONE_ENGINE
 @pytest.mark.parametrize("many", [10_000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.timeout(600)

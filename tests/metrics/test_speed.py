@@ -17,6 +17,7 @@ LEAST = 2.0
 """The benchmark asks for 5 on a machine that does nothing else."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["sqlite"])
 def test_a_page_on_which_every_counter_moved_takes_half_as_long_at_most(store: Store) -> None:
     store.write(fill)

@@ -53,6 +53,7 @@ def is_done(store: Store) -> bool:
         return not marked(store) and conn.scalar(select(unmerged.c.fold).limit(1)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("n_jobs", [40, pytest.param(2_000, marks=pytest.mark.long, id="long")])
 def test_jobs_of_a_killed_worker_are_folded_once_by_the_others(

@@ -20,10 +20,9 @@ from ett_service.api.answers import (
 from ett_service.api.jobs.times import CostAnswer, ProductivityAnswer
 from ett_service.core.dimensions import Dimension
 from ett_service.core.fleet.measures import MEASURES
-from ett_service.core.fleet.totals import FAILURE, PHASE, Totals
+from ett_service.core.fleet.totals import FAILURE, PHASE, PreemptionOrder, Totals
 from ett_service.core.words import TIMED, Category, Cause, Origin, Owner, Period
 from ett_service.fleet.summary import Group
-from ett_service.storage.fleet.preemptions import PreemptionOrder
 
 TimedPhase = Annotated[str, Words(tuple(map(str, TIMED)))]
 SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]

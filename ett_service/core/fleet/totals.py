@@ -12,7 +12,8 @@ import math
 from bisect import bisect_left
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias, TypeVar
+from enum import StrEnum, auto
+from typing import ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from ett_service.core.fleet.measures import PLAIN, QUEUES, WEIGHTED
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
@@ -349,6 +350,32 @@ class Totals:
 
 
 Totals.ZERO = Totals()
+
+
+class PreemptionOrder(StrEnum):
+    """Why an attempt had to make room."""
+
+    FIRST = auto()  #: for a job that had work of its own to do
+    SECOND = auto()  #: for one that came back after a failure
+    UNKNOWN = auto()  #: nobody said for which, or that job is not known
+
+
+class Loss(NamedTuple):
+    """What preemptions of one order cost."""
+
+    attempts: int = 0
+    unsaved_weighted_us: int = 0
+    recovery_weighted_us: int = 0
+    unweighted: int = 0  #: of attempts with unknown accelerators, whose loss is unknown too
+
+    @property
+    def lost_weighted_us(self) -> int:
+        """Unsaved time and the recovery, times accelerators."""
+        return self.unsaved_weighted_us + self.recovery_weighted_us
+
+    def plus(self, other: "Loss") -> "Loss":
+        """Put both together."""
+        return Loss(*map(sum, zip(self, other, strict=True)))
 
 
 def ratio(part: int, whole: int) -> float:

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.form import CUT, Form
-from ett_service.detection.models.residuals import Residuals, logarithms, mode_residuals, residuals
+from ett_service.detection.models.residuals import CUT, Form, Residuals, residuals, share_residuals
 from ett_service.detection.models.series_model import (
     Z_80,
     Z_95,
     Change,
     LevelModel,
     interval,
+    logarithms,
     medians,
     shift,
 )
@@ -153,6 +153,28 @@ def duration_model(
     if of_modes is None:
         return model
     return replace(model, modes=model_of(subject, window, groups, rows, of_modes))
+
+
+def mode_residuals(
+    rows: Durations, cohorts: int, baseline: Flags, residual: Residuals
+) -> Residuals | None:
+    """Compare how many rows are of the slower mode; None where durations have one mode.
+
+    Levels are in the logarithm: a row of the slower mode counts as far as the modes are apart.
+    """
+    is_finite = np.isfinite(residual.log)
+    common = float(np.nanmax(residual.spread)) if is_finite.any() else 1.0
+    slow = residual.log > residual.form.boundary * common
+    if not residual.form.has_modes or not (slow & baseline).any():
+        return None
+    apart = float(
+        np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & is_finite])
+    )
+    shares = share_residuals(rows, cohorts, baseline, slow)
+    cut, cut_spread = shares.cut * apart, shares.cut_spread * apart
+    return replace(
+        residual, cut=cut, weight=shares.weight, cut_spread=cut_spread, skewness=shares.skewness
+    )
 
 
 def model_of(

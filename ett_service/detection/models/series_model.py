@@ -35,6 +35,7 @@ Z_80 = 0.8416
 Z_95 = 1.959964
 _DRAWS = 400  #: of the bootstrap
 _MOST_VALUES = 200  #: a longer side is represented by so many of its quantiles
+_ZERO = 1e-4  #: what a duration of nothing counts as, in medians
 _INTERVAL = (2.5, 97.5)  #: percentiles of a 95 % interval
 
 
@@ -288,3 +289,10 @@ def medians(values: Floats, group: NDArray[np.intp], size: int) -> Floats:
     low, high = first[some] + (count[some] - 1) // 2, first[some] + count[some] // 2
     medians[some] = (ordered[low] + ordered[high]) / 2 - some * apart + least
     return medians
+
+
+def logarithms(us: NDArray[np.int64]) -> Floats:
+    """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
+    positive = us[us > 0]
+    zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0
+    return np.log(np.where(us > 0, us, zero))

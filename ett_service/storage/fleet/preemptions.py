@@ -3,9 +3,8 @@
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum, auto
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -28,6 +27,7 @@ from sqlalchemy import cast as sql_cast
 
 from ett_service.core.dimensions import JOB_COLUMNS
 from ett_service.core.fleet.owned_time import MOST_ACCELERATORS, size_of
+from ett_service.core.fleet.totals import Loss, PreemptionOrder
 from ett_service.core.words import Outcome
 from ett_service.storage.fleet.rollups import (
     STATEMENTS,
@@ -44,32 +44,6 @@ from ett_service.storage.schema.view_expressions import json_member
 _GAVE_UP = frozenset({Outcome.FAILED, Outcome.LOST})
 
 _preempted = attempt_ledger.alias("preempted")
-
-
-class PreemptionOrder(StrEnum):
-    """Why an attempt had to make room."""
-
-    FIRST = auto()  #: for a job that had work of its own to do
-    SECOND = auto()  #: for one that came back after a failure
-    UNKNOWN = auto()  #: nobody said for which, or that job is not known
-
-
-class Loss(NamedTuple):
-    """What preemptions of one order cost."""
-
-    attempts: int = 0
-    unsaved_weighted_us: int = 0
-    recovery_weighted_us: int = 0
-    unweighted: int = 0  #: of attempts with unknown accelerators, whose loss is unknown too
-
-    @property
-    def lost_weighted_us(self) -> int:
-        """Unsaved time and the recovery, times accelerators."""
-        return self.unsaved_weighted_us + self.recovery_weighted_us
-
-    def plus(self, other: "Loss") -> "Loss":
-        """Put both together."""
-        return Loss(*map(sum, zip(self, other, strict=True)))
 
 
 def losses(

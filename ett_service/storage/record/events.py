@@ -24,7 +24,7 @@ from ett_service.storage import schema
 from ett_service.storage.engine.statements import Pair, among_pairs
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import correction, event, launch_cluster, producer
-from ett_service.storage.schema.record import EXCLUSION
+from ett_service.storage.schema.record import EXCLUSION, NUMBERED
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
@@ -62,9 +62,6 @@ def encode_members(kind: str, members: dict[str, Any]) -> str:
     return _ENCODER.encode(members).decode()
 
 
-_NUMBERED = "-"
-"""Begins the body of an event whose id is its producer and its number: ``PRODUCER-NUMBER``."""
-
 _WHOLE = '{"at":'
 """Begins a body of before: it repeats the id and the instant, which every row has beside it."""
 
@@ -79,7 +76,7 @@ def encode_rest(kind: str, members: dict[str, Any]) -> str:
     producer, number = members.get("producer"), members.get("seq", -1)
     if producer is not None and number >= 0 and name == f"{producer}-{number}":
         del members["producer"], members["seq"]
-        return _NUMBERED + encode_members(kind, members)
+        return NUMBERED + encode_members(kind, members)
     return encode_members(kind, members)
 
 
@@ -93,16 +90,11 @@ def whole_body(name: str, at_us: int, body: str) -> str:
     if body.startswith(_WHOLE):
         return body
     begin = f'{{"id":"{name}","at":{at_us}'
-    if body.startswith(_NUMBERED):
+    if body.startswith(NUMBERED):
         producer, _, number = name.rpartition("-")
         begin += f',"producer":"{producer}","seq":{number}'
         body = body[1:]
     return f"{begin}{body[1:]}" if body == "{}" else f"{begin},{body[1:]}"
-
-
-def own_members(body: str) -> str:
-    """Return as JSON what a stored *body* says itself."""
-    return body.removeprefix(_NUMBERED)
 
 
 def decode_body(kind: str, name: str, at_us: int, body: str) -> Event:

@@ -1,24 +1,23 @@
 """What the search knows of cohorts: their time day by day, and facts of their attempts.
 
 With these facts a change of durations may be associated. Facts and labels are those of the job;
-version and accelerators are the attempt's own. Hosts are those that reported its start, and the
-state of the compile cache is the attribute ``compile_cache`` of its compile events.
+version, accelerators and the state of the compile cache are the attempt's own. Hosts are those that
+reported its start.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Float, Select, and_, cast, func, or_, select
+from sqlalchemy import Connection, Float, Select, cast, func, select
 
 from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
-from ett_service.core.events import AttemptStarted, PhaseEnded, SpanOver
+from ett_service.core.events import AttemptStarted
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
 from ett_service.core.intervals import DAY_US
-from ett_service.storage.record.events import own_members
 from ett_service.storage.regressions.observations import kind_of_start
 from ett_service.storage.schema import (
     attempt_ledger,
@@ -28,6 +27,7 @@ from ett_service.storage.schema import (
     rollup_daily,
     rollup_hourly,
 )
+from ett_service.storage.schema.record import OWN_MEMBERS
 
 _MEASURES = tuple(WEIGHTED.categories.values())
 
@@ -39,7 +39,6 @@ START = "start"
 
 _JOBS_PER_QUERY = 500
 _FACTS = (*STATED_DIMENSIONS, "image")
-_DIFFERENT = "mixed"
 
 
 class DailyTime(NamedTuple):
@@ -107,12 +106,15 @@ class _Job(msgspec.Struct):
         return [run.first_attempt for run in self.runs]
 
 
-class _EventBody(msgspec.Struct):
+class _Attempt(msgspec.Struct):
+    compile_cache: str | None = None
+
+
+class _Start(msgspec.Struct):
     launch: str = ""
     attempt: int = 0
     cycle: int | None = None
     host: str | None = None
-    attributes: dict[str, Any] = {}
 
 
 class _LifeKey(NamedTuple):
@@ -121,14 +123,6 @@ class _LifeKey(NamedTuple):
     launch: str
     attempt: int
     cycle: int
-
-
-@dataclass(slots=True)
-class _Reported:
-    """Hosts and states of the compile cache that an attempt's events report."""
-
-    hosts: set[str] = field(default_factory=set)
-    caches: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +138,8 @@ class AttemptFacts:
 
 
 _job = msgspec.json.Decoder(_Job).decode
-_event_body = msgspec.json.Decoder(_EventBody).decode
+_attempt = msgspec.json.Decoder(_Attempt).decode
+_start = msgspec.json.Decoder(_Start).decode
 
 
 def attempt_facts(
@@ -157,32 +152,26 @@ def attempt_facts(
     for start in range(0, len(jobs), _JOBS_PER_QUERY):
         batch = jobs[start : start + _JOBS_PER_QUERY]
         results = {name: _job(answer) for name, answer in _of_jobs(conn, project_id, batch)}
-        reported = _reported(conn, project_id, batch)
+        hosts = _hosts(conn, project_id, batch)
         for row in conn.execute(_attempts(project_id, batch)):
             if (row.job, row.number) in chosen and row.job in results:
                 life = row.job, _LifeKey(row.launch, row.attempt, row.cycle)
                 by_attempt[row.job, row.number] = _facts(
-                    row, results[row.job], reported.get(life, _Reported())
+                    row, results[row.job], tuple(sorted(hosts.get(life, ())))
                 )
     return by_attempt
 
 
-def _facts(row: Any, job: _Job, reported: _Reported) -> AttemptFacts:
+def _facts(row: Any, job: _Job, hosts: tuple[str, ...]) -> AttemptFacts:
     facts = job.facts
     values = {name: getattr(facts, name) or "" for name in _FACTS}
     values |= {
         "code_version": row.code_version or values["code_version"],
         "size": size_of(row.gpus if row.gpus is not None else facts.gpus),
         START: kind_of_start(row.number, job.firsts),
-        CACHE: _only_or_mixed(reported.caches),
+        CACHE: _attempt(row.answer).compile_cache or "",
     }
-    hosts = tuple(sorted(reported.hosts))
     return AttemptFacts(row.job, row.number, row.started_us, values, facts.labels, hosts)
-
-
-def _only_or_mixed(states: Iterable[str]) -> str:
-    several = sorted(states)
-    return several[0] if len(several) == 1 else _DIFFERENT if several else ""
 
 
 def _of_jobs(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator[Any]:
@@ -193,30 +182,24 @@ def _of_jobs(conn: Connection, project_id: int, jobs: Sequence[str]) -> Iterator
 
 
 def _attempts(project_id: int, jobs: Sequence[str]) -> Select[Any]:
-    names = ("job", "number", "launch", "attempt", "cycle", "started_us", "gpus", "code_version")
+    names = ("job", "number", "launch", "attempt", "cycle", "started_us", "gpus", "code_version",
+             "answer")  # fmt: skip
     return select(*(attempt_ledger.c[name] for name in names)).where(
         attempt_ledger.c.project_id == project_id, attempt_ledger.c.job.in_(jobs)
     )
 
 
-def _reported(
+def _hosts(
     conn: Connection, project_id: int, jobs: Sequence[str]
-) -> Mapping[tuple[str, _LifeKey], _Reported]:
-    of_compiles = and_(
-        event.c.type.in_((SpanOver.type, PhaseEnded.type)), event.c.body.contains(f'"{CACHE}"')
-    )
-    statement = select(event.c.job, event.c.type, event.c.body).where(
+) -> Mapping[tuple[str, _LifeKey], set[str]]:
+    statement = select(event.c.job, OWN_MEMBERS).where(
         event.c.project_id == project_id,
         event.c.job.in_(jobs),
-        or_(event.c.type == AttemptStarted.type, of_compiles),
+        event.c.type == AttemptStarted.type,
     )
-    by_life: defaultdict[tuple[str, _LifeKey], _Reported] = defaultdict(_Reported)
-    for job, kind, body in conn.execute(statement):
-        members = _event_body(own_members(body))
-        reported = by_life[job, _LifeKey(members.launch, members.attempt, members.cycle or 0)]
-        state = members.attributes.get(CACHE)
-        if kind == AttemptStarted.type and members.host:
-            reported.hosts.add(members.host)
-        if isinstance(state, str):
-            reported.caches.add(state)
+    by_life: defaultdict[tuple[str, _LifeKey], set[str]] = defaultdict(set)
+    for job, members in conn.execute(statement):
+        start = _start(members)
+        if start.host:
+            by_life[job, _LifeKey(start.launch, start.attempt, start.cycle or 0)].add(start.host)
     return by_life

@@ -1,11 +1,14 @@
 """The record: projects, keys, jobs, events, markers and corrections."""
 
-from sqlalchemy import Column, ForeignKey, Index, Integer, Text, text
+from sqlalchemy import Column, ColumnElement, ForeignKey, Index, Integer, Text, func, text
 
 from ett_service.storage.schema.definition import Int64, belongs_to_a_job, of_a_job, table
 
 VERDICT, EXCLUSION = "verdict", "exclusion"
 """The kinds of corrections."""
+
+NUMBERED = "-"
+"""Begins the body of an event whose id is its producer and its number: ``PRODUCER-NUMBER``."""
 
 #: One row a fact about the database itself: ``store_epoch``.
 store = table(
@@ -108,6 +111,9 @@ event = table(
     Index(None, "project_id", "job", "batch"),
     Index(None, "project_id", "job", "at_us"),
 )
+
+OWN_MEMBERS: ColumnElement[str] = func.ltrim(event.c.body, NUMBERED)
+"""The members that the body of an event holds, as JSON."""
 
 event.add_is_dependent_on(job)  # whoever deletes both begins with the events
 

@@ -128,6 +128,7 @@ def is_healthy(server: Server) -> bool:
     return request("GET", f"{server.url}/healthz", timeout=60).status == 200
 
 
+@pytest.mark.slow
 def test_small_bodies_that_become_large_take_a_small_multiple_of_one(
     server: Server, load: Load
 ) -> None:
@@ -211,6 +212,7 @@ def test_what_nobody_waits_for_any_more_is_not_written(server: Server) -> None:
     assert not server.knows("abandoned")
 
 
+@pytest.mark.slow
 def test_who_never_takes_an_answer_is_closed(server: Server) -> None:
     pipelined = b"GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n" * 8
     before = forget_peak(server.pid)

@@ -83,6 +83,7 @@ def _median_of_posts(server: Server, number: int) -> float:
     return statistics.median(took)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("readers", "path"), [(6, SERIES), pytest.param(48, LONG, marks=pytest.mark.long)]
 )
@@ -112,6 +113,7 @@ def test_many_large_reads_of_one_project_stall_no_other(
     assert _resident_mib(server) - before < 150
 
 
+@pytest.mark.slow
 def test_a_read_ends_when_its_client_has_gone(server: Server) -> None:
     def read_whole() -> None:
         assert _status(server, SERIES) == 200

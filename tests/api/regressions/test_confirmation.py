@@ -118,14 +118,14 @@ def test_jobs_that_are_not_as_the_experiment_says_are_refused(
     service.ingest(_job("elsewhere", 900, 480, "2", cluster="b"))
     service.ingest(_job("other-chip", 900, 480, "2", hardware="A100"))
     service.ingest(_job("newest", 900, 480, "3"))
-    service.ingest(_job("missed", 900, 480, "2", cache="miss"))
+    service.ingest(_job("missed", 900, 480, "2", cache="cold"))
     for base, job, expected in (
         ("again-1", "again-1", "again-1 is on both sides"),
         ("again-1", "elsewhere", "elsewhere is not of the cohort cluster:a"),
         ("again-1", "other-chip", "differ in hardware: H100 and A100"),
         ("again-2", "again-1", "first job has code_version 2"),
         ("again-1", "newest", "second job has code_version 3, not 2"),
-        ("again-1", "missed", "share no kind of start: first beside first miss"),
+        ("again-1", "missed", "share no kind of start: first beside first cold"),
     ):
         problem = confirm(service, regression_id, base, job, 409)
         assert expected in problem["detail"], problem["detail"]

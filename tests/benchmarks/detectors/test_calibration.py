@@ -21,6 +21,7 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "rate", "fleets", "sizes"),
     [

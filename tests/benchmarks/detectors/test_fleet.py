@@ -73,6 +73,7 @@ def test_attempts_are_as_many_as_asked_for_and_spread_over_cohorts_as_documented
     assert min(parameters.COHORT_SHARES) == pytest.approx(0.07)
 
 
+@pytest.mark.slow
 def test_phases_spread_as_documented_within_a_day_a_cohort_and_a_stratum() -> None:
     fleet = simulate(SEED, Scenario(attempts_per_day=2_000))
     for phase in parameters.PHASES[: parameters.COMPILE]:
@@ -116,6 +117,7 @@ def test_scheduling_takes_longer_on_working_days_and_at_the_end_of_a_month() -> 
     assert np.median(np.divide(slow, quick)) == pytest.approx(1.2 / 0.7, rel=0.1)
 
 
+@pytest.mark.slow
 def test_days_are_shared_by_the_cohorts_of_a_cluster() -> None:
     logs = []
     for seed in range(2):

@@ -65,6 +65,7 @@ def test_a_step_is_found_where_it_is() -> None:
     assert abs(place - 70) <= 2
 
 
+@pytest.mark.slow
 def test_two_steps_back_and_forth_are_found() -> None:
     series = _noise(200)
     series[60:130] += 3
@@ -73,10 +74,12 @@ def test_two_steps_back_and_forth_are_found() -> None:
     assert all(abs(place - step) <= 2 for place, step in zip(places, (60, 130), strict=True))
 
 
+@pytest.mark.slow
 def test_noise_has_none() -> None:
     assert sum(len(surely(_noise(100, seed))) for seed in range(10)) <= 1
 
 
+@pytest.mark.slow
 def test_what_wanders_is_not_cut_to_pieces() -> None:
     wandering = _noise(400, 3)
     for place in range(1, 400):
@@ -84,12 +87,14 @@ def test_what_wanders_is_not_cut_to_pieces() -> None:
     assert len(surely(wandering)) <= 2
 
 
+@pytest.mark.slow
 def test_lone_outliers_are_no_levels() -> None:
     series = _noise(150, 4)
     series[[20, 75, 76, 120]] += 40
     assert surely(series) == []
 
 
+@pytest.mark.slow
 def test_neither_unit_nor_origin_matters() -> None:
     series = _noise(120)
     series[70:] += 3
@@ -113,6 +118,7 @@ def _page() -> dict[str, dict[str, float]]:
     return {row[0]: dict(zip(finders, map(float, row[1:]), strict=True)) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("longest", [130, pytest.param(10_000, marks=pytest.mark.long)])
 def test_the_page_has_the_scores_of_the_search_and_of_the_others(longest: int) -> None:
     if not CORPUS.is_dir():

@@ -51,6 +51,7 @@ def checkout(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_it_prints_a_table_with_intervals_and_seeds_and_goes_on(
     assert {(score["cell"], score["fleets"]) for score in scores} == {(CELL, 2)}
 
 
+@pytest.mark.slow
 def test_a_frontier_has_five_thresholds(bench: Bench) -> None:
     done = bench(*QUICK, "--frontier", "--json")
     assert done.returncode == Exit.DONE, done.stderr
@@ -96,6 +98,7 @@ def test_without_otava_it_says_how_to_get_it(bench: Bench, tmp_path: Path) -> No
     assert "pip install --no-deps --target" in done.stderr
 
 
+@pytest.mark.slow
 def test_series_that_people_labelled_are_scored(bench: Bench, tmp_path: Path) -> None:
     if not FOLDER.exists():
         pytest.skip(f"Apache Otava is not in {FOLDER}")

@@ -71,6 +71,7 @@ def test_pelt_is_that_of_ruptures_own_search() -> None:
     assert [point.index for point in points] == ends[:-1]
 
 
+@pytest.mark.slow
 def test_otava_reports_a_step_once_within_days_and_where_it_is(otava: Otava) -> None:
     (alert,) = _at_the_step(by_change_points(_step(1.6), otava.change_points))
     assert alert.onset == CHANGED_ON

@@ -70,6 +70,7 @@ def test_what_is_no_trial_is_refused(tmp_path: Path) -> None:
         read_trials(file)
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_finds() -> None:
     def alerts(jobs: int) -> dict[int, object]:
         return {trial.seed: trial.alerts for trial in try_all(_plan(CUSUM, fleets=3, jobs=jobs))}

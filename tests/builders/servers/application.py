@@ -10,9 +10,9 @@ from fastapi import FastAPI
 from httpx2 import Response
 from starlette.testclient import TestClient
 
+from ett_service.api.access import UsageCounts
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
-from ett_service.api.usage import UsageCounts
 from ett_service.app import app_state, worker
 from ett_service.ingest.wire import Limits
 from ett_service.settings import Settings
@@ -86,7 +86,7 @@ def running(store: Store, **parts: Any) -> Iterator[Service]:
     assert isinstance(state.worker, Worker)
     _opened.append(state)
     with TestClient(_app()) as client:
-        service = Service(client, store, state.worker, clock, state.usage)
+        service = Service(client, store, state.worker, clock, client.app_state["usage"])
         client.headers["Authorization"] = f"Bearer {service.key()}"
         yield service
     _opened.remove(state)

@@ -93,6 +93,7 @@ def test_it_serves_until_it_is_interrupted_and_leaves_nothing(tmp_path: Path) ->
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_what_runs_at_its_end_is_kept_running(tmp_path: Path, small: Fleet) -> None:
     running = [story for story in small.stories if story.running is not None]
     assert running

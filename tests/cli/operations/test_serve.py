@@ -153,6 +153,7 @@ sys.exit(main(["serve", "--port", "0"]))
 """
 
 
+@pytest.mark.slow
 def test_a_server_ends_though_python_loses_what_a_signal_raises(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ENDED_WHILE_COLLECTING], cwd=tmp_path, env=bare_environment(),

@@ -334,6 +334,7 @@ def test_sync_prints_what_stopped_it(tmp_path: Path, status: int, code: int, wor
     assert spooled(tmp_path)
 
 
+@pytest.mark.slow
 def test_sync_gives_up_on_a_server_out_of_reach(tmp_path: Path) -> None:
     run_trainer("ett.init()", environment(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -63,6 +63,7 @@ def last_facts(events: Events) -> dict[str, Any]:
     return facts
 
 
+@pytest.mark.slow
 def test_a_compile_beside_the_thread_that_trains_is_counted_and_no_wall_time(
     events_of: EventsOf,
 ) -> None:

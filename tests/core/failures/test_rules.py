@@ -159,12 +159,14 @@ def search_seconds(length: int) -> float:
     return process_time() - began
 
 
+@pytest.mark.slow
 def test_a_hostile_message_takes_time_in_proportion_to_its_length() -> None:
     search_seconds(1024)
 
     assert search_seconds(32_768) < 10 * search_seconds(8_192)
 
 
+@pytest.mark.slow
 def test_no_message_however_long_keeps_a_fold_waiting() -> None:
     for line, _ in EXAMPLES.values():
         crafted = (line[:6] * 16_384)[:65_536]

@@ -1,6 +1,8 @@
 from fractions import Fraction
 from typing import Any
 
+import pytest
+
 from ett_service.core.events import (
     AttemptEnded,
     AttemptStarted,
@@ -195,6 +197,7 @@ def test_all_events_of_a_record_are_left_out_together() -> None:
     assert (only.record, only.pairs["ett_ratio"]) == (7, (0, 0))
 
 
+@pytest.mark.slow
 def test_a_long_log_is_tried_in_part_and_says_so() -> None:
     steps = [at(Progress, 100 + n, step=n) for n in range(200, 3000)]
     loop = [at(PhaseStarted, 100, phase=Phase.TRAIN_LOOP)]

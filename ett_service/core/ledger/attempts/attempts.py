@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 
 from ett_service.core.dimensions import Facts
 from ett_service.core.events import (
@@ -15,7 +15,7 @@ from ett_service.core.events import (
     SpanOver,
 )
 from ett_service.core.ledger.attempts.attempt_events import AttemptEvents, AttemptIdentity, Placed
-from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Lives, Restarts
+from ett_service.core.ledger.attempts.lives import NO_RESTARTS, LifeKey, Lives, Restarts
 from ett_service.core.ledger.attempts.spans import NEVER, names_queued
 
 TOLERANCE_US = 2_000_000
@@ -87,6 +87,15 @@ class Clocks:
         return tuple(sorted(self._stepped | (self._producers & self._offsets.keys())))
 
 
+@dataclass(slots=True)
+class _Starts:
+    """The processes that began one launch and attempt."""
+
+    begins: dict[LifeKey, int] = field(default_factory=dict)
+    producers: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The first of each ``(cycle as sent, rank)``."""
+
+
 class Attempts:
     """The attempts of one job, each with its events.
 
@@ -103,8 +112,8 @@ class Attempts:
         self._launch_queued: dict[str, int] = {}  #: launch to its first instant
         self._unlaunched = False  #: whether an event without a launch was given out
         self._open_ended: dict[Allocation, int] = {}  #: latest end that named no cycle
-        self._lives: defaultdict[Allocation, Lives] = defaultdict(Lives)
-        self._recounted: dict[Allocation, Lives] = {}  #: those whose cycles lives decide
+        self._starts: defaultdict[Allocation, _Starts] = defaultdict(_Starts)
+        self._lives: dict[Allocation, Lives] = {}  #: of those whose cycles they decide
 
     def add(
         self,
@@ -206,21 +215,29 @@ class Attempts:
         return hold
 
     def _take_lives(self, group: Allocation, starts: Iterable[tuple[int, Event]]) -> bool:
-        lives = self._lives[group]
-        follow = lives.add(starts)
-        if lives.is_recounted:
-            self._recounted[group] = lives
+        begun, lives, has_news = self._starts[group], self._lives.get(group), False
+        for at, event in starts:
+            if event.rank is None or event.producer is None:
+                continue
+            key = (event.cycle or 0, event.rank, event.producer)
+            if at < begun.begins.get(key, at + 1):
+                begun.begins[key] = at
+                has_news = True
+            first = begun.producers.setdefault(key[:2], event.producer)
+            if first != event.producer and lives is None:
+                lives = self._lives[group] = Lives()
+        follow = lives is None or not has_news or lives.recount(begun.begins)
         return follow or not any(key[:2] == group for key in self.events_of)
 
     def _by_lives(
         self, by_sent: dict[AttemptIdentity, list[Placed]]
     ) -> dict[AttemptIdentity, list[Placed]]:
         """Give the events of launches whose cycles lives decide the cycles that these have."""
-        if not self._recounted:
+        if not self._lives:
             return by_sent
         by_key: dict[AttemptIdentity, list[Placed]] = defaultdict(list)
         for key, items in by_sent.items():
-            lives = self._recounted.get(key[:2])
+            lives = self._lives.get(key[:2])
             if lives is None:
                 by_key[key] += items
                 continue
@@ -230,9 +247,9 @@ class Attempts:
 
     def restarts(self) -> Restarts:
         """Return the cycles that lives show and senders did not."""
-        if not self._recounted:
+        if not self._lives:
             return NO_RESTARTS
-        recounted = self._recounted.items()
+        recounted = self._lives.items()
         return Restarts(
             frozenset((*group, n) for group, lives in recounted for n in lives.unreported),
             frozenset((*group, n) for group, lives in recounted for n in lives.disagreeing),

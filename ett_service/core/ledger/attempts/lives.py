@@ -115,46 +115,28 @@ class _Begun:
 
 
 class Lives:
-    """The lives of one launch and attempt.
+    """The cycles of one launch and attempt of which a rank has two lives under one as sent.
 
     Attributes:
-        is_recounted: whether a rank has two lives under one cycle as sent; else every event
-            belongs to the cycle that its sender says.
         unreported: the cycles that began without a rank whose sender counted a restart.
         disagreeing: the cycles whose ranks' senders count different restarts.
     """
 
     def __init__(self) -> None:
-        self.is_recounted = False
         self.unreported: tuple[int, ...] = ()
         self.disagreeing: tuple[int, ...] = ()
-        self._begins: dict[LifeKey, int] = {}
-        self._producers: dict[tuple[int, int], str] = {}
         self._numbers: dict[Sender, int] = {}
         self._by_count: dict[tuple[int, int | None], _Begun] = {}
         self._all = _Begun()
         self._strays: dict[tuple[Sender, int], tuple[int, int]] = {}
         """First and last instant of events without a life, by sender and the cycle they got."""
 
-    def add(self, starts: Iterable[tuple[int, Event]]) -> bool:
-        """Take in ``attempt_started`` events with their instants.
+    def recount(self, begins: Mapping[LifeKey, int]) -> bool:
+        """Count the cycles anew, given all lives with their *begins*.
 
         False if an event that was, or would have been, given a cycle before gets another one.
         """
-        changed = False
-        for at, event in starts:
-            if event.rank is None or event.producer is None:
-                continue
-            key = (event.cycle or 0, event.rank, event.producer)
-            if at < self._begins.get(key, at + 1):
-                self._begins[key] = at
-                changed = True
-            if self._producers.setdefault(key[:2], event.producer) != event.producer:
-                self.is_recounted = True
-        return not (changed and self.is_recounted) or self._recount()
-
-    def _recount(self) -> bool:
-        before, cycles = self._numbers, find_cycles(self._begins)
+        before, cycles = self._numbers, find_cycles(begins)
         self.unreported, self.disagreeing = tuple(_unreported(cycles)), tuple(_disagreeing(cycles))
         self._numbers, self._by_count, self._all = {}, defaultdict(_Begun), _Begun()
         for cycle in cycles:

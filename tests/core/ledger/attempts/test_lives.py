@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.core.events import AttemptEnded, AttemptStarted, Event, Heartbeat, Progress
 from ett_service.core.ledger.attempts.attempts import Attempts, Clocks
-from ett_service.core.ledger.attempts.lives import Lives
+from ett_service.core.ledger.attempts.lives import NO_RESTARTS, Lives
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import Quality
 from ett_service.core.words import Outcome
@@ -21,9 +21,9 @@ def _beat(at: int, rank: int | None, producer: str | None, cycle: int = 0) -> Ev
 
 
 def _lives(*starts: Event) -> Lives:
+    begins = {(event.cycle or 0, event.rank, event.producer): event.at for event in starts}
     lives = Lives()
-    assert not lives.add((event.at, event) for event in starts)
-    assert lives.is_recounted
+    assert not lives.recount(begins)  # type: ignore[arg-type]
     return lives
 
 
@@ -65,9 +65,10 @@ def test_a_count_above_the_cycles_stands() -> None:
     ],
 )
 def test_cycles_are_as_sent_where_no_rank_has_two_lives(starts: tuple[Event, ...]) -> None:
-    lives = Lives()
-    assert lives.add((event.at, event) for event in starts)
-    assert not lives.is_recounted
+    attempts = Attempts()
+    assert attempts.add(starts, Clocks())
+    assert attempts.events_of.keys() == {("", 0, event.cycle or 0) for event in starts}
+    assert attempts.restarts() is NO_RESTARTS
 
 
 def test_events_without_a_life_go_with_the_lives_of_their_sender() -> None:
