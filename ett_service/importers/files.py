@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from io import BufferedIOBase, BufferedReader, StringIO
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -110,13 +111,14 @@ def lines_of(path: Path) -> Iterator[Line]:
 
 
 def texts_of(path: Path) -> Iterator[str]:
-    """Yield the texts that :func:`lines_of` yields.
+    """Return the texts that :func:`lines_of` yields.
 
     Raises:
         Unreadable: as :func:`blocks_of` does.
     """
-    for _, block in blocks_of(path):
-        yield from StringIO(block.decode("utf-8", "replace"), newline="\n")
+    return chain.from_iterable(
+        StringIO(block.decode("utf-8", "replace"), newline="\n") for _, block in blocks_of(path)
+    )
 
 
 def pieces_of(path: Path) -> Iterator[tuple[int, bytes]]:

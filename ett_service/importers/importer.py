@@ -28,7 +28,9 @@ _PACK = 1_000
 _PACKED_FROM = 20_000
 """Facts of a run; it is imported whole or not at all, so that all have to be held."""
 
+_NO_ASCII = b"\xff"
 _DIGEST = 16  #: bytes of a digest in an id
+_AT_ONCE = 500  #: events that are digested
 _SHOWN = 5
 _MOST_REMARKS = 1000
 _LONGEST_TEXT = 200
@@ -171,20 +173,13 @@ def identified(source: str, facts: Iterable[Fact]) -> Sequence[Fact]:
 
 
 def _identified(source: str, facts: Iterable[Fact], known: set[bytes]) -> Iterator[Fact]:
-    for fact in facts:
-        digest = _digest(fact.event)
-        if digest not in known:
-            known.add(digest)
-            yield Fact({"id": f"{source}-{digest.hex()}", **fact.event}, fact.line)
-
-
-def identity_of(source: str, event: WireEvent, text: bytes = b"") -> str:
-    """Return the id of an event that has none yet, made from its content.
-
-    With *text*, its JSON as :func:`sorted_json` writes it and all ASCII, this is not written again.
-    """
-    digest = sha256(text).digest()[:_DIGEST] if text else _digest(event)
-    return f"{source}-{digest.hex()}"
+    each = iter(facts)
+    while some := list(islice(each, _AT_ONCE)):
+        digests = digests_of([fact.event for fact in some])
+        for fact, digest in zip(some, digests, strict=True):
+            if digest not in known:
+                known.add(digest)
+                yield Fact({"id": f"{source}-{digest.hex()}", **fact.event}, fact.line)
 
 
 def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
@@ -204,19 +199,28 @@ def distinct(runs: Iterable[ImportedRun]) -> Iterator[ImportedRun]:
             yield run
 
 
-def _digest(content: object) -> bytes:
-    """Digest JSON with sorted keys, all but ASCII escaped; msgspec writes the same text sooner."""
+def digests_of(events: Sequence[WireEvent]) -> list[bytes]:
+    """Digest the JSON of each event with sorted keys, all but ASCII escaped.
+
+    msgspec writes the same text sooner, and of many events at once sooner still.
+    """
     try:
-        text = sorted_json(content)
+        texts = _sorted_lines(events).splitlines()
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
-        text = b""
-    if not text.isascii() or not text:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    return sha256(text).digest()[:_DIGEST]
+        if len(events) > 1:
+            return [digest for event in events for digest in digests_of([event])]
+        texts = [_NO_ASCII]
+    return [
+        sha256(text if text.isascii() else _escaped(event)).digest()[:_DIGEST]
+        for event, text in zip(events, texts, strict=True)
+    ]
 
 
-sorted_json = msgspec.json.Encoder(order="sorted").encode
-"""Writes JSON with sorted keys."""
+def _escaped(event: WireEvent) -> bytes:
+    return json.dumps(event, sort_keys=True, separators=(",", ":")).encode()
+
+
+_sorted_lines = msgspec.json.Encoder(order="sorted").encode_lines
 
 
 def clean(text: str, longest: int = _LONGEST_TEXT) -> str:

@@ -14,11 +14,11 @@ from types import NoneType
 from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US
-from ett_service.importers.importer import WireEvent, sorted_json
+from ett_service.importers.importer import WireEvent
 from ett_service.importers.logs.checked_events import checked_member
 
 Template = dict[str, Any]
-Values = Mapping[str, Any]
+Values = Sequence[Any]
 """What the groups or columns of one line hold; None or empty where they hold nothing."""
 
 INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
@@ -29,14 +29,8 @@ _EMPTY: Final = frozenset({None, ""})
 _FOLLOWED: Final = frozenset({str, int, NoneType, datetime})
 """Types of values that a recipe is for: truths would pass for numbers, which they equal."""
 
-Member = tuple[object, str]
-"""A member as the wire has it, and its JSON; empty where that is not ASCII alone."""
-
-Known = dict[str, dict[object, Member]]
+Known = dict[str, dict[object, object]]
 """By member, of values that were checked before, what they are on the wire."""
-
-Made = tuple[WireEvent, bytes]
-"""An event, and the JSON of it that its id is made from; empty where that is to be written yet."""
 
 
 @dataclass(slots=True)
@@ -80,8 +74,8 @@ class Shape:
         lengths = [] if "start" in template else [*LENGTHS.items()]
         return cls(literals, [*taken.items()], nested, instants, lengths)
 
-    def filled(self, values: Values) -> dict[str, Any]:
-        """Return the members that are not empty."""
+    def filled(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the members that are not empty; *values* by their groups or columns."""
         members = dict(self.literals)
         for name, source in self.taken:
             value = whole(values.get(source))
@@ -99,70 +93,54 @@ def whole(value: object) -> object:
     return value
 
 
-def _ascii_json(value: object) -> str:
-    try:
-        text = sorted_json(value)
-    except UnicodeEncodeError:  # a lone surrogate
-        return ""
-    return text.decode() if text.isascii() else ""
-
-
 @dataclass(slots=True)
 class _Member:
     """A member of some events that was checked for each of its values."""
 
     place: int  #: of its value
     name: str
-    known: dict[object, Member]
+    known: dict[object, object]
     kind: str  #: of the events
 
-    def learned(self, value: object) -> Member | None:
-        """Check a value, None where it is wrong."""
+    def learned(self, value: object) -> object:
+        """Check a value; None where it is wrong."""
         if value.__class__ is not str and value.__class__ is not int:
             return None
         member = checked_member(self.kind, self.name, value)
         if member is not None:
             if len(self.known) >= _MOST_KNOWN:
                 self.known.clear()
-            self.known[value] = learned = member, _ascii_json(member)
-            return learned
-        return None
+            self.known[value] = member
+        return member
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How the values of a line become its events, where all of them were checked before."""
 
-    members: list[tuple[int, dict[object, Member], _Member]]  #: place of its value, what is known
+    members: list[tuple[int, dict[object, object], _Member]]  #: place of its value, what is known
     instants: list[int]  #: places of values
     events: list[tuple[WireEvent, list[tuple[str, int]]]]  #: one, and what others have in its place
-    text: str  #: their JSON in lines, with ``%s`` for its texts; empty where it is not ASCII alone
-    pick: Callable[[Sequence[str]], object]  #: these texts
 
-    def followed(self, taken: Sequence[object], written: Callable[[Any], str]) -> list[Made] | None:
+    def followed(
+        self, taken: Sequence[object], written: Callable[[Any], str]
+    ) -> list[WireEvent] | None:
         """Return the events, with instants as *written* has them; None where a value is odd."""
-        row: list[object] = []
-        texts: list[str] = []
+        members = []
         for place, known, member in self.members:
             value = taken[place]
             found = known.get(value)
             if found is None and (found := member.learned(value)) is None:
                 return None
-            row.append(found[0])
-            texts.append(found[1])
-        instants = [written(taken[place]) for place in self.instants]
-        row += instants
-        texts += instants
-        made = []
+            members.append(found)
+        members += [written(taken[place]) for place in self.instants]
+        events = []
         for example, sources in self.events:
             event = example.copy()
             for name, number in sources:
-                event[name] = row[number]
-            made.append(event)
-        if not self.text or "" in texts:
-            return [(event, b"") for event in made]
-        # Written at once: a line feed within a text of JSON is escaped.
-        return [*zip(made, (self.text % self.pick(texts)).encode().split(b"\n"), strict=True)]
+                event[name] = members[number]
+            events.append(event)
+        return events
 
     @classmethod
     def of(
@@ -189,28 +167,12 @@ class Recipe:
                     members.setdefault(key, _Member(place, name, known[name], event["type"]))
             keys_of_events.append(keys)
         numbers = {key: number for number, key in enumerate([*members, *instants])}
-        events: list[tuple[WireEvent, list[tuple[str, int]]]] = []
-        texts: list[str] = []
-        asked: list[int] = []
-        for (_, event, _), keys in zip(made, keys_of_events, strict=True):
-            sources = {name: numbers[key] for name, key in keys.items()}
-            events.append((event.copy(), [*sources.items()]))
-            texts.append(_text_of(event, sources))
-            asked += [sources[name] for name in sorted(sources)]
-        pick: Any = itemgetter(*asked) if asked else tuple[str, ...]
+        events = [
+            (event.copy(), [(name, numbers[key]) for name, key in keys.items()])
+            for (_, event, _), keys in zip(made, keys_of_events, strict=True)
+        ]
         looked_up = [(member.place, member.known, member) for member in members.values()]
-        text = "\n".join(texts) if asked and all(texts) else ""
-        return cls(looked_up, [*instants.values()], events, text, pick)
-
-
-def _text_of(event: WireEvent, sources: Mapping[str, int]) -> str:
-    """Return the JSON of an event with ``%s`` for the texts of *sources*; empty if not ASCII."""
-    parts = []
-    for name in sorted(event):
-        constant = _ascii_json({name: event[name]})[1:-1].replace("%", "%%")
-        place = '"%s"' if name in INSTANTS else "%s"
-        parts.append(f'"{name}":{place}' if name in sources else constant)
-    return f"{{{','.join(parts)}}}" if all(parts) else ""
+        return cls(looked_up, [*instants.values()], events)
 
 
 @dataclass(slots=True)
@@ -224,13 +186,14 @@ class Recipes:
     by_empty: dict[tuple[bool, ...], Recipe | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, shapes: list[Shape]) -> "Recipes":
+    def of(cls, shapes: list[Shape], places: Mapping[str, int]) -> "Recipes":
+        """Take the shapes, and the *places* of values by their groups or columns."""
         sources = tuple({source for shape in shapes for _, source in shape.taken})
         is_plain = len(sources) > 1 and all(shape.is_plain for shape in shapes)
-        pick: Any = itemgetter(*sources) if is_plain else tuple
+        pick: Any = itemgetter(*[places[source] for source in sources]) if is_plain else tuple
         return cls(shapes, pick, sources, is_plain)
 
-    def followed(self, values: Values, written: Callable[[Any], str]) -> list[Made] | None:
+    def followed(self, values: Values, written: Callable[[Any], str]) -> list[WireEvent] | None:
         """Return the events of a line, None where there is no recipe for it."""
         if not self.is_plain:
             return None

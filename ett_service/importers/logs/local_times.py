@@ -48,7 +48,7 @@ class LocalTimes:
                 self._noted_us = placed_us
                 self._clock.note(placed_us)
             return hour[0] + past[0]
-        at_us = self.at_us(text, line)
+        at_us = self.at_us(text.strip(), line)
         return None if at_us is None else rfc3339(at_us)
 
     def at_us(self, text: str, line: int) -> int | None:

@@ -5,7 +5,7 @@ or for a column. What is empty is left out; an event without an instant is not m
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -18,20 +18,20 @@ from msgspec import Meta, Struct
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import SECOND_US, rfc3339
+from ett_service.importers.files import Unreadable
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
     WireEvent,
     clean,
+    digests_of,
     identified,
-    identity_of,
 )
 from ett_service.importers.instants import UnknownZone, zone
 from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
 from ett_service.importers.logs.event_shapes import (
     LENGTHS,
     Known,
-    Made,
     Recipes,
     Shape,
     Template,
@@ -45,6 +45,8 @@ _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
 _EVERY: Final = timedelta(seconds=10)
 _MOST_HELD: Final = 20_000
+_AT_ONCE: Final = 100
+"""Lines whose events get their ids one after the other, which is sooner than between other work."""
 
 
 class BadProfile(EttError):
@@ -143,6 +145,7 @@ class Becomes:
     """The templates of the events that a kind of line or row becomes."""
 
     templates: Sequence[Template]
+    places: Mapping[str, int]  #: of its values, by their groups or columns
 
 
 class Maker:
@@ -153,6 +156,7 @@ class Maker:
     ) -> None:
         """Take the job of all events, if there is one, and that of those that name none."""
         self._format = form.format
+        self._is_iso = form.format == "iso"
         self._times = times
         self._job = job
         self._spare_job = spare_job
@@ -161,7 +165,7 @@ class Maker:
         self._common: Known = {name: {} for name in SentEvent.__struct_fields__}
         self._line = 0
 
-    def made(self, becomes: Becomes, values: Values, line: int) -> list[Made]:
+    def made(self, becomes: Becomes, values: Values, line: int) -> list[WireEvent]:
         """Return the events of a line or row without those whose instant is empty.
 
         Raises:
@@ -170,16 +174,18 @@ class Maker:
         self._line = line
         recipes = self._recipes.get(becomes)
         if recipes is None:
-            recipes = Recipes.of([self._shape(each) for each in becomes.templates])
+            shapes = [self._shape(each) for each in becomes.templates]
+            recipes = Recipes.of(shapes, becomes.places)
             self._recipes[becomes] = recipes
         followed = recipes.followed(values, self._written)
         if followed is not None:
             return followed
-        events = [self._made(shape, values) for shape in recipes.shapes]
+        named = {name: values[place] for name, place in becomes.places.items()}
+        events = [self._made(shape, named) for shape in recipes.shapes]
         recipes.learn(values, events, self._known_of)
-        return [(event, b"") for event in events if event is not None]
+        return [event for event in events if event is not None]
 
-    def _made(self, shape: Shape, values: Values) -> WireEvent | None:
+    def _made(self, shape: Shape, values: Mapping[str, object]) -> WireEvent | None:
         event = shape.filled(values)
         if self._spare_job is not None:
             event.setdefault("job", self._spare_job)
@@ -211,8 +217,8 @@ class Maker:
         return shape
 
     def _written(self, value: object) -> str:
-        if isinstance(value, str) and self._format == "iso":
-            text = self._times.written(value.strip(), self._line)
+        if self._is_iso and isinstance(value, str):
+            text = self._times.written(value, self._line)
             if text is not None:
                 return text
         return rfc3339(self._read(value))
@@ -224,8 +230,7 @@ class Maker:
         text = str(value).strip()
         if self._format in _EPOCHS:
             return round(_number(text, _TIME) * _EPOCHS[self._format])
-        is_iso = self._format == "iso"
-        at_us = self._times.at_us(text, self._line) if is_iso else self._parsed(text)
+        at_us = self._times.at_us(text, self._line) if self._is_iso else self._parsed(text)
         if at_us is None:
             raise NoEvent(f"{clean(text, 60)!r} is no time of format {self._format}")
         return at_us
@@ -246,6 +251,10 @@ def _number(value: object, name: str) -> float:
     if not abs(number) < 1e17:  # noqa: PLR2004 -- beyond any time, and nan
         raise NoEvent(f"{clean(str(value), 60)!r} is no number for {name}")
     return number
+
+
+MadeOfLine = tuple[int, list[WireEvent]]
+"""The number of a line, and the events that it becomes."""
 
 
 @dataclass(slots=True)
@@ -272,28 +281,48 @@ class Runs:
         self._of_latest = _Held()
         self._count = 0
 
-    def add(self, made: Iterable[Made], line: int) -> ImportedRun | None:
-        """Take the events of a line, which get their ids; return a run if too much is held."""
-        for event, text in made:
-            job = event["job"]
-            if job != self._latest:
-                self._latest = job
-                held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
-                self._held[job] = held  # the last is the one with the latest news
-            if event["type"] == "progress" and not self._is_due(self._of_latest, event, line):
-                continue
-            facts = self._of_latest.facts
-            identity = identity_of(self._source, event, text)
-            if identity not in facts:
-                event["id"] = identity
-                facts[identity] = Fact(event, line)
-                self._count += 1
-        return self._run(next(iter(self._held))) if self._count > _MOST_HELD else None
+    def of(self, made: Iterable[MadeOfLine]) -> Iterator[ImportedRun]:
+        """Yield the runs of the events that lines become, which get their ids.
 
-    def finish(self) -> Iterator[ImportedRun]:
-        """Yield what is left."""
+        Raises:
+            Unreadable: where *made* does; what it made before is taken first.
+        """
+        some: list[MadeOfLine] = []
+        try:
+            for each in made:
+                some.append(each)
+                if len(some) == _AT_ONCE:
+                    yield from self._taken(some)
+                    some = []
+        except Unreadable:
+            yield from self._taken(some)
+            raise
+        yield from self._taken(some)
         for job in list(self._held):
             yield self._run(job)
+
+    def _taken(self, made: Sequence[MadeOfLine]) -> Iterator[ImportedRun]:
+        """Take the events of some lines; yield a run after each line where too much is held."""
+        digests = iter(digests_of([event for _, events in made for event in events]))
+        for line, events in made:
+            for event, digest in zip(events, digests):  # noqa: B905 -- the others are of later lines
+                held = self._of_latest if event["job"] == self._latest else self._of(event["job"])
+                if event["type"] == "progress" and not self._is_due(held, event, line):
+                    continue
+                identity = f"{self._source}-{digest.hex()}"
+                if identity not in held.facts:
+                    event["id"] = identity
+                    held.facts[identity] = Fact(event, line)
+                    self._count += 1
+            if self._count > _MOST_HELD:
+                yield self._run(next(iter(self._held)))
+
+    def _of(self, job: str) -> _Held:
+        """Return what is held of a job, which then is the one with the latest news."""
+        held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
+        self._held[job] = held
+        self._latest = job
+        return held
 
     def _is_due(self, held: _Held, event: WireEvent, line: int) -> bool:
         """Whether progress is far enough from the last that was kept; else it waits."""
@@ -311,10 +340,11 @@ class Runs:
         held = self._held.pop(job)
         self._latest = None
         self._count -= len(held.facts)
-        pending = identified(self._source, held.pending.values())
-        held.facts.update(
-            (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
-        )
+        if held.pending:
+            pending = identified(self._source, held.pending.values())
+            held.facts.update(
+                (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
+            )
         return ImportedRun(self._path, job, tuple(held.facts.values()))
 
 

@@ -24,6 +24,7 @@ from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Becomes,
     Document,
+    MadeOfLine,
     Maker,
     Name,
     Runs,
@@ -74,7 +75,7 @@ class _ReadyPattern:
 
     name: str
     match: Any
-    groups: list[tuple[str, int]]
+    groups: list[int]
     becomes: Becomes
 
 
@@ -92,10 +93,10 @@ class Profile:
         self._where = str(path)
         engine, options = _engine()
         self._path_match = None
-        of_path: set[str] = set()
+        of_path: list[str] = []
         if self.document.path is not None:
             self._path_match = self._compiled(engine, options, self.document.path, "path")
-            of_path = {name for name, _ in _groups(self._path_match)}
+            of_path = [name for name, _ in _groups(self._path_match)]
         self._search = engine.Set.SearchSet(options)
         self._any = self._of_blocks(engine, options)
         self._kinds = [
@@ -106,15 +107,22 @@ class Profile:
         self._search.Compile()
 
     def _kind(
-        self, engine: Any, options: Any, pattern: Pattern, of_path: set[str]
+        self, engine: Any, options: Any, pattern: Pattern, of_path: list[str]
     ) -> _ReadyPattern:
         where = f"{self._where}: pattern {pattern.name}"
         match = self._compiled(engine, options, pattern.match, f"pattern {pattern.name}")
         self._search.Add(pattern.match.encode())
         made = templates(pattern.becomes, self.document.common, where)
-        for name in sorted(references_of(made) - {name for name, _ in _groups(match)} - of_path):
+        groups = _groups(match)
+        # Of a name that both have, the group of the line is the later.
+        places = {
+            name: place for place, name in enumerate([*of_path, *(name for name, _ in groups)])
+        }
+        for name in sorted(references_of(made) - places.keys()):
             raise BadProfile(f"{where}: ${name} is no group of its `match` or of `path`")
-        return _ReadyPattern(pattern.name, match, _groups(match), Becomes(made))
+        return _ReadyPattern(
+            pattern.name, match, [place for _, place in groups], Becomes(made, places)
+        )
 
     def _compiled(self, engine: Any, options: Any, pattern: str, where: str) -> Any:
         try:
@@ -165,15 +173,13 @@ class Profile:
             begin = end
 
     def of_path(self, path: str) -> Values:
-        """Return what the path of a file says."""
+        """Return what the path of a file says; its values go before those of a line."""
         if self._path_match is None:
-            return {}
+            return []
         name = os.fsencode(path)
         hit = self._path_match.search(name)
-        groups = _groups(self._path_match)
-        return (
-            dict.fromkeys(name for name, _ in groups) if hit is None else _values(name, hit, groups)
-        )
+        groups = [place for _, place in _groups(self._path_match)]
+        return [None] * len(groups) if hit is None else _values(name, hit, groups)
 
     def kind_of(self, piece: bytes) -> tuple[_ReadyPattern, Values] | None:
         """Return the first pattern that a line has, and its groups; None where it has none."""
@@ -203,8 +209,8 @@ class Profile:
         made: list[WireEvent] = []
         if hit is not None:
             maker = Maker(self.document.time, times, None, spare_job="-")
-            values = {**self.of_path(check.path), **hit[1]}
-            made = [event for event, _ in maker.made(hit[0].becomes, values, 1)]
+            values = [*self.of_path(check.path), *hit[1]]
+            made = maker.made(hit[0].becomes, values, 1)
         return fault_of(made, check.becomes)
 
 
@@ -217,13 +223,12 @@ def _groups(match: Any) -> list[tuple[str, int]]:
     return [(name.decode(), place) for name, place in match.groupindex.items()]
 
 
-def _values(text: bytes, hit: Any, groups: list[tuple[str, int]]) -> dict[str, str | None]:
+def _values(text: bytes, hit: Any, groups: list[int]) -> list[str | None]:
     """Return what the groups hold; the library's own dictionary takes longer than the search."""
-    spans = [(name, *hit.span(place)) for name, place in groups]
-    return {
-        name: None if begin < 0 else text[begin:end].decode("utf-8", "replace")
-        for name, begin, end in spans
-    }
+    spans = [hit.span(place) for place in groups]
+    return [
+        None if begin < 0 else text[begin:end].decode("utf-8", "replace") for begin, end in spans
+    ]
 
 
 def _engine() -> tuple[Any, Any]:
@@ -255,15 +260,15 @@ def _of_file(
 ) -> Iterator[ImportedRun]:
     maker = Maker(profile.document.time, LocalTimes(path, zone, report), job)
     before = report.records
-    yield from _events_of(path, report, profile, maker)
+    yield from Runs(path, "log").of(_made(path, report, profile, maker))
     if report.records == before:
         report.miss(path, f"no line has a pattern of profile {profile.document.name}")
     else:
         report.files += 1
 
 
-def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> Iterator[ImportedRun]:
-    runs = Runs(path, "log")
+def _made(path: Path, report: Report, profile: Profile, maker: Maker) -> Iterator[MadeOfLine]:
+    """Yield the events of each line that has a pattern; one that is wrong is skipped."""
     shared = profile.of_path(path.as_posix())
     for number, piece in profile.lines_of(path):
         hit = profile.kind_of(piece)
@@ -271,12 +276,7 @@ def _events_of(path: Path, report: Report, profile: Profile, maker: Maker) -> It
             continue
         report.records += 1
         kind, groups = hit
-        values = {**shared, **groups}
         try:
-            events = maker.made(kind.becomes, values, number)
+            yield number, maker.made(kind.becomes, [*shared, *groups], number)
         except NoEvent as error:
             report.skip(path, number, f"pattern {kind.name}: {error}")
-            continue
-        if (run := runs.add(events, number)) is not None:
-            yield run
-    yield from runs.finish()

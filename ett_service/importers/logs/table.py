@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
-from itertools import compress, count
+from itertools import chain, compress
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from ett_service.importers.logs.mapped_events import (
     BadProfile,
     Becomes,
     Document,
+    MadeOfLine,
     Maker,
     Name,
     Runs,
@@ -36,7 +37,8 @@ _ROWS: Final = 1_000
 _MOST_KNOWN: Final = 10_000
 
 Row = tuple[int, Values]
-"""A line of a CSV file or the number of a row of a Parquet file, from 1, and its columns."""
+"""A line of a CSV file or the number of a row of a Parquet file, from 1, and its columns: those
+that the mapping names, in its order."""
 
 
 class RowKind(Struct, forbid_unknown_fields=True):
@@ -94,20 +96,23 @@ class Mapping:
         ]
         if not self.kinds:
             raise BadProfile(f"{path}: it has no rows")
-        self._asked = sorted({column for kind in self.kinds for column in kind.when})
+        asked = {column for kind in self.kinds for column in kind.when}
+        templates_of_all = [each for kind in self.kinds for each in kind.templates]
+        self.columns = sorted({*asked, *references_of(templates_of_all)})
+        self._places = {column: place for place, column in enumerate(self.columns)}
+        self._asked = sorted(asked)
+        self._places_asked = [self._places[column] for column in self._asked]
         self._fitting: dict[tuple[bool, ...], Becomes] = {}
         self._becomes: dict[tuple[str, ...], Becomes] = {}
-        templates_of_all = [each for kind in self.kinds for each in kind.templates]
-        self.columns = sorted({*self._asked, *references_of(templates_of_all)})
 
     def failures(self) -> Iterator[str]:
         """Yield why each of the mapping's own rows is not what the mapping says of it."""
         for number, check in enumerate(self.document.check, 1):
             times = LocalTimes(Path("example"), self.zone, Report())
             maker = Maker(self.document.time, times, None, spare_job="-")
-            row = {**dict.fromkeys(self.columns), **check.row}
+            row = tuple([check.row.get(column) for column in self.columns])
             try:
-                events = [event for event, _ in maker.made(self.becomes_of(row), row, 1)]
+                events = maker.made(self.becomes_of(row), row, 1)
             except NoEvent as error:
                 yield f"check {number}: {error}"
                 continue
@@ -117,7 +122,7 @@ class Mapping:
 
     def becomes_of(self, values: Values) -> Becomes:
         """Return what a row becomes, by the texts of the columns that `when` asks for."""
-        texts = tuple([_text(values[column]) for column in self._asked])
+        texts = tuple([_text(values[place]) for place in self._places_asked])
         becomes = self._becomes.get(texts)
         if becomes is None:
             if len(self._becomes) >= _MOST_KNOWN:
@@ -130,7 +135,8 @@ class Mapping:
         becomes = self._fitting.get(fits)
         if becomes is None:
             kinds = compress(self.kinds, fits)
-            becomes = Becomes([each for kind in kinds for each in kind.templates])
+            made = [each for kind in kinds for each in kind.templates]
+            becomes = Becomes(made, self._places)
             self._fitting[fits] = becomes
         return becomes
 
@@ -176,43 +182,47 @@ def _of_file(
     mapping: Mapping,
     zone: tzinfo | None,
 ) -> Iterator[ImportedRun]:
-    runs = Runs(path, "table")
     maker = Maker(mapping.document.time, LocalTimes(path, zone or mapping.zone, report), job)
     before = report.records
-    for line, values in rows_of(path, mapping, report):
-        try:
-            events = maker.made(mapping.becomes_of(values), values, line)
-        except NoEvent as error:
-            report.skip(path, line, str(error))
-            continue
-        report.records += bool(events)
-        if (run := runs.add(events, line)) is not None:
-            yield run
-    yield from runs.finish()
+    rows = rows_of(path, mapping, report)
+    yield from Runs(path, "table").of(_made(rows, path, report, mapping, maker))
     if report.records == before:
         report.miss(path, f"no row that mapping {mapping.document.name} makes an event of")
     else:
         report.files += 1
 
 
+def _made(
+    rows: Iterator[Row], path: Path, report: Report, mapping: Mapping, maker: Maker
+) -> Iterator[MadeOfLine]:
+    """Yield the events of each row; one that is wrong is skipped."""
+    for line, values in rows:
+        try:
+            events = maker.made(mapping.becomes_of(values), values, line)
+        except NoEvent as error:
+            report.skip(path, line, str(error))
+            continue
+        report.records += bool(events)
+        yield line, events
+
+
 def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
     """Yield the rows of a CSV file by the names in its head."""
     # A quoted field may go over several lines, which the reader counts.
     reader = csv.reader(texts_of(path), delimiter=mapping.document.delimiter)
-    columns, width, pick = mapping.columns, -1, _picks([])
+    width, pick = -1, _picks([])
     while True:
         try:
             for fields in reader:
                 if len(fields) == width:
-                    values = dict(zip(columns, pick(fields)))  # noqa: B905 -- to be strict costs as much again
-                    yield reader.line_num, values
+                    yield reader.line_num, pick(fields)
                 elif not fields:
                     continue
                 elif width < 0:
                     names = [name.strip().removeprefix("\ufeff") for name in fields]
                     places = {name: place for place, name in enumerate(names)}
                     _require(names, mapping)
-                    width, pick = len(names), _picks([places[column] for column in columns])
+                    width, pick = len(names), _picks([places[column] for column in mapping.columns])
                 else:
                     why = f"it has {len(fields)} fields, and the head of the file {width}"
                     report.skip(path, reader.line_num, why)
@@ -240,11 +250,11 @@ def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row
     try:
         with parquet.ParquetFile(path) as file:
             _require(file.schema_arrow.names, mapping)
-            numbers = count(1)
-            for batch in file.iter_batches(batch_size=_ROWS, columns=columns):
-                rows = [_column(batch.column(name)) for name in columns]
-                for row in zip(*rows, strict=True):
-                    yield next(numbers), dict(zip(columns, row))  # noqa: B905 -- as for a row of CSV
+            rows = (
+                zip(*[_column(batch.column(name)) for name in columns], strict=True)
+                for batch in file.iter_batches(batch_size=_ROWS, columns=columns)
+            )
+            yield from enumerate(chain.from_iterable(rows), 1)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it is no Parquet file, or damaged: {clean(str(error))}") from None
 
