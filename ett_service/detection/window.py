@@ -203,7 +203,7 @@ def _held_us(sample: Sample, first: int) -> float:
     )
 
 
-def logarithms(us: Ints) -> Floats:
+def bounded_logarithms(us: Ints) -> Floats:
     """Return natural logarithms of microseconds, of 0.1 s at least."""
     return np.log(np.maximum(us, 100_000))
 

@@ -135,4 +135,4 @@ def marks(store: Store, key: JobKey) -> Sequence[int]:
 def marked(store: Store) -> list[JobKey]:
     """Return the jobs that are marked as changed."""
     with store.reading() as conn:
-        return dirty_marks.waiting(conn, 0, 100).marked
+        return [*dirty_marks.waiting(conn, 0, 100).last_marked_us]

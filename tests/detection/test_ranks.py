@@ -11,7 +11,7 @@ from scipy.stats import mannwhitneyu, rankdata
 
 from ett_service.detection.ranks import compare, holm, smallest
 from ett_service.detection.sample import Floats
-from ett_service.detection.window import logarithms
+from ett_service.detection.window import bounded_logarithms
 
 
 def drawn(seed: int, ours: int, theirs: int, apart: float = 0.2) -> tuple[Floats, Floats]:
@@ -122,4 +122,6 @@ def test_the_other_way_round_is_the_inverse(seed: int, ours: int, theirs: int) -
 
 
 def test_a_duration_of_nothing_has_a_logarithm() -> None:
-    assert logarithms(np.array([0, 1_000_000])).tolist() == pytest.approx(np.log([1e5, 1e6]))
+    assert bounded_logarithms(np.array([0, 1_000_000])).tolist() == pytest.approx(
+        np.log([1e5, 1e6])
+    )

@@ -193,7 +193,7 @@ def test_what_is_under_way_is_not_picked_again(
 def test_jobs_of_other_slots_are_left_alone(store: Store, project_id: int) -> None:
     keys = started(store, project_id, *map(str, range(20)))
     with store.reading() as conn:
-        mine = dirty_marks.waiting(conn, 0, 99, range(32)).marked
+        mine = dirty_marks.waiting(conn, 0, 99, range(32)).last_marked_us
     with folding_of(store) as jobs:
         jobs.pick(range(32))
         assert jobs.settle_all() == len(mine)

@@ -29,7 +29,7 @@ from ett_service.detection.attribution.dimensions import Cell, Shift, holds
 from ett_service.detection.attribution.location import Affected, Exposed, Windows, located
 from ett_service.detection.attribution.suspects import above_before, ranked, suspects_of
 from ett_service.detection.sample import Flags, Floats, Ints, Observed, SmallInts
-from ett_service.detection.window import logarithms
+from ett_service.detection.window import bounded_logarithms
 from ett_service.storage.record.markers import MarkerFilter, markers
 from ett_service.storage.regressions.cohort_facts import (
     CACHE,
@@ -239,7 +239,7 @@ def _value(facts: AttemptFacts | None, name: str) -> Cell:
 
 def _logarithms(subject: Subject, us: Ints) -> Floats:
     """Return the logarithms of durations; steps may be far shorter than what a phase rounds to."""
-    return np.log(us) if subject.metric is Metric.STEP_SECONDS else logarithms(us)
+    return np.log(us) if subject.metric is Metric.STEP_SECONDS else bounded_logarithms(us)
 
 
 def _ints(values: SmallInts) -> Ints:

@@ -33,7 +33,7 @@ from ett_service.detection.comparison.job_sets import (
 )
 from ett_service.detection.ranks import Ranked
 from ett_service.detection.sample import Floats
-from ett_service.detection.window import logarithms
+from ett_service.detection.window import bounded_logarithms
 
 LEVEL = 1 - ranks.CONFIDENCE
 ALIKE = 1.15
@@ -169,7 +169,7 @@ def _rank(name: str) -> int:
 
 def _logs(base: SetFigures, other: SetFigures, name: str) -> tuple[Floats, Floats]:
     base_log, other_log = (
-        logarithms(np.array(figures.durations_us.get(name, ()), dtype=np.int64))
+        bounded_logarithms(np.array(figures.durations_us.get(name, ()), dtype=np.int64))
         for figures in (base, other)
     )
     return base_log, other_log

@@ -57,14 +57,10 @@ class Marks(NamedTuple):
 class Waiting(NamedTuple):
     """What there is to do."""
 
-    last_marked_us: Mapping[JobKey, int]  #: when facts came last, of the jobs that are marked
+    last_marked_us: Mapping[JobKey, int]
+    """When facts came last that a ledger does not know, by job, the oldest mark first."""
     due: list[JobKey]  #: whose ledgers time alone has outdated, longest overdue first
     unmerged: bool  #: whether a fold waits to be merged
-
-    @property
-    def marked(self) -> list[JobKey]:
-        """Jobs with facts that their ledgers do not know, oldest mark first."""
-        return list(self.last_marked_us)
 
 
 def of_jobs(table: Table) -> tuple[ColumnElement[bool], ...]:

@@ -115,7 +115,7 @@ def test_each_job_is_picked_in_one_slot(store: Store, project_id: int) -> None:
 
 def marked(store: Store, *of_slots: int) -> list[JobKey]:
     with store.reading() as conn:
-        return dirty_marks.waiting(conn, 0, 1000, of_slots).marked
+        return [*dirty_marks.waiting(conn, 0, 1000, of_slots).last_marked_us]
 
 
 def test_a_job_falls_due_in_the_slot_in_which_it_is_marked(store: Store, project_id: int) -> None:

@@ -21,8 +21,8 @@ def test_the_job_marked_longest_ago_comes_first(store: Store, project_id: int) -
         deliver(store, key, [])
 
     with store.reading() as conn:
-        assert dirty_marks.waiting(conn, 0, 10).marked == [first, second]
-        assert dirty_marks.waiting(conn, 0, 1).marked == [first]
+        assert [*dirty_marks.waiting(conn, 0, 10).last_marked_us] == [first, second]
+        assert [*dirty_marks.waiting(conn, 0, 1).last_marked_us] == [first]
         assert dirty_marks.count(conn) == 2
         assert dirty_marks.jobs(conn) == [second, first]
     assert len(marks(store, first)) == 2
@@ -38,7 +38,7 @@ def test_marks_are_taken_once(store: Store, project_id: int) -> None:
     assert len(taken) == 1
     assert store.write(lambda conn: dirty_marks.take(conn, key).batches) == []
     with store.reading() as conn:
-        assert dirty_marks.waiting(conn, 0, 10).marked == [other]
+        assert [*dirty_marks.waiting(conn, 0, 10).last_marked_us] == [other]
 
 
 def test_what_is_longest_overdue_comes_first(store: Store, project_id: int) -> None:
@@ -105,7 +105,7 @@ def test_a_mark_without_a_batch_asks_for_a_fold(store: Store, project_id: int) -
     store.write(lambda conn: dirty_marks.mark(conn, key, NOON))
 
     with store.reading() as conn:
-        assert dirty_marks.waiting(conn, 0, 10).marked == [key]
+        assert [*dirty_marks.waiting(conn, 0, 10).last_marked_us] == [key]
     (batch,) = marks(store, key)
     with store.reading() as conn:
         assert events.events(conn, *key, [batch]) == []
