@@ -152,7 +152,7 @@ class Form:
         return np.asarray(places[best] * _STEP)
 
 
-def bins(standard: Floats) -> RowNumbers:
+def bins(standard: Floats) -> NDArray[np.intp]:
     """Return the places of the grid."""
     inside = np.clip(np.nan_to_num(standard), -_REACH, _REACH)
     return np.asarray(np.rint((inside + _REACH) / _STEP), dtype=np.intp)
