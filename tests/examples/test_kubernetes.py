@@ -127,6 +127,19 @@ def test_a_signal_that_ends_the_trainer_is_its_exit_code(new_pod: NewPod) -> Non
     assert _live(pod, *_trains(pod, ":"), stop=True) == 128 + signal.SIGTERM
 
 
+def test_a_stop_while_the_shell_starts_the_trainer_reaches_it(new_pod: NewPod) -> None:
+    pod = new_pod()
+    sidecar = pod.start(SIDECAR)
+    command = [word.replace("& pid=", "& sleep 1; pid=") for word in TRAINER["command"]]
+    assert command != TRAINER["command"]
+    trainer = pod.start({**TRAINER, "command": command}, *_trains(pod, "trap 'exit 7' TERM"))
+    wait_for((pod.folder / "trains").exists)
+    trainer.send_signal(signal.SIGTERM)
+    assert trainer.wait(PATIENCE_S) == 7
+    sidecar.send_signal(signal.SIGTERM)
+    assert sidecar.wait(PATIENCE_S) == 0
+
+
 def test_a_trainer_that_ran_out_of_memory(server: Server, new_pod: NewPod) -> None:
     pod = new_pod()
     pod.reason = "OOMKilled"
