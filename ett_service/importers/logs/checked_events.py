@@ -1,7 +1,7 @@
 """Events that a profile makes, checked as the service will check them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, get_args, get_type_hints
 
@@ -16,6 +16,7 @@ from ett_service.ingest.wire import AnyEvent
 STRUCTS: Final[Mapping[str, Any]] = {
     str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
 }
+ONLY_TEXT: Final = frozenset({str})
 _LONGEST_TEXT: Final = 2_000
 _MESSAGES: Final = frozenset({"exception", "message", "reason", "scheduler_state"})
 _MEMBER = re.compile(r"at `\$\.(\w+)")
@@ -64,6 +65,16 @@ def checked_member(kind: str, name: str, value: object) -> object:
         return None
     checked = member.value
     return checked.value if isinstance(checked, Enum) else checked
+
+
+def are_plain(kind: str, name: str, values: Sequence[Any]) -> bool:
+    """Whether values of a member, none of which is empty, are texts that the wire has alike."""
+    longest = _LONGEST.get((kind, name), 0) if name in _TEXTS[kind] else 0
+    if not longest or not ONLY_TEXT.issuperset(map(type, values)):
+        return False
+    text = "".join(values)
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    return is_plain and max(map(len, values)) <= longest
 
 
 def _is_plain(text: str) -> bool:

@@ -5,9 +5,11 @@ or for a column. What is empty is left out; an event without an instant is not m
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -28,14 +30,17 @@ from ett_service.importers.importer import (
     identified,
 )
 from ett_service.importers.instants import UnknownZone, zone
-from ett_service.importers.logs.checked_events import STRUCTS, NoEvent, checked
+from ett_service.importers.logs.checked_events import ONLY_TEXT, STRUCTS, NoEvent, checked
 from ett_service.importers.logs.event_shapes import (
+    INSTANTS,
     LENGTHS,
+    Column,
     Known,
     Recipes,
     Shape,
     Template,
     Values,
+    emptiness,
 )
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.ingest.wire import SentEvent
@@ -45,6 +50,7 @@ _REFERENCE = re.compile(r"\$([A-Za-z_]\w*)")
 _EPOCHS: Final = {"epoch_s": SECOND_US, "epoch_ms": 1_000, "epoch_us": 1}
 _EVERY: Final = timedelta(seconds=10)
 _MOST_HELD: Final = 20_000
+_ALIKE: Final = 4  #: rows that are sooner made by columns than one by one
 _AT_ONCE: Final = 100
 """Lines whose events get their ids one after the other, which is sooner than between other work."""
 
@@ -185,6 +191,44 @@ class Maker:
         recipes.learn(values, events, self._known_of)
         return [event for event in events if event is not None]
 
+    def made_alike(
+        self, kinds: Sequence[Becomes], columns: Sequence[Column]
+    ) -> list[Sequence[WireEvent] | None]:
+        """Return the events of many rows, by columns of their values and what each row becomes.
+
+        None stands for a row that :meth:`made` has to make, before which those that come before it
+        are passed by :meth:`follow`.
+        """
+        made: list[Sequence[WireEvent] | None] = [None] * len(kinds)
+        if len(kinds) < _ALIKE:
+            return made
+        places_of = defaultdict(list)
+        for place, key in enumerate(zip(kinds, *map(emptiness, columns), strict=True)):
+            places_of[key].append(place)
+        for (becomes, *is_empty), places in places_of.items():
+            recipes = self._recipes.get(becomes)
+            if recipes is None or len(places) < _ALIKE:
+                continue
+            is_all = len(places) == len(kinds)
+            theirs = columns if is_all else [itemgetter(*places)(column) for column in columns]
+            followed = recipes.followed_alike(theirs, is_empty, self._written_alike)
+            for place, events in zip(places, followed or (), strict=followed is not None):
+                made[place] = events
+        return made
+
+    def follow(self, events: Sequence[WireEvent]) -> None:
+        """Take the instants of events for those that times to come follow."""
+        if self._times.may_happen_twice:
+            for event in events:
+                for name in INSTANTS:
+                    if name in event:
+                        self._times.note(event[name])
+
+    def _written_alike(self, column: Column) -> Column:
+        if self._is_iso and ONLY_TEXT.issuperset(map(type, column)):
+            return self._times.written_alike(column)
+        return [None] * len(column)
+
     def _made(self, shape: Shape, values: Mapping[str, object]) -> WireEvent | None:
         event = shape.filled(values)
         if self._spare_job is not None:
@@ -253,7 +297,7 @@ def _number(value: object, name: str) -> float:
     return number
 
 
-MadeOfLine = tuple[int, list[WireEvent]]
+MadeOfLine = tuple[int, Sequence[WireEvent]]
 """The number of a line, and the events that it becomes."""
 
 
