@@ -208,11 +208,18 @@ class Recipe:
             keys_of_events.append(keys)
         numbers = {key: number for number, key in enumerate([*members, *instants])}
         events = [
-            (event.copy(), [(name, numbers[key]) for name, key in keys.items()])
+            (_with_room(event), [(name, numbers[key]) for name, key in keys.items()])
             for (_, event, _), keys in zip(made, keys_of_events, strict=True)
         ]
         looked_up = [(member.place, member.known, member) for member in members.values()]
         return cls(looked_up, [*instants.values()], events)
+
+
+def _with_room(event: WireEvent) -> WireEvent:
+    """Return a copy whose copies take an id without being moved to a larger table."""
+    copy = {**event, "id": ""}
+    del copy["id"]
+    return copy
 
 
 @dataclass(slots=True)

@@ -348,28 +348,32 @@ class Runs:
     def _taken(self, made: Sequence[MadeOfLine]) -> Iterator[ImportedRun]:
         """Take the events of some lines; yield a run after each line where too much is held."""
         digests = iter(digests_of([event for _, events in made for event in events]))
+        source = self._source
         for line, events in made:
+            n_new = 0
             for event, digest in zip(events, digests):  # noqa: B905 -- the others are of later lines
-                held = self._of_latest if event["job"] == self._latest else self._of(event["job"])
-                if event["type"] == "progress" and not self._is_due(held, event, line):
+                if event["job"] != self._latest:
+                    self._turn_to(event["job"])
+                if event["type"] == "progress" and not self._is_due(event, line):
                     continue
-                identity = f"{self._source}-{digest.hex()}"
-                if identity not in held.facts:
+                identity = f"{source}-{digest.hex()}"
+                facts = self._of_latest.facts
+                if identity not in facts:
                     event["id"] = identity
-                    held.facts[identity] = Fact(event, line)
-                    self._count += 1
+                    facts[identity] = Fact(event, line)
+                    n_new += 1
+            self._count += n_new
             if self._count > _MOST_HELD:
                 yield self._run(next(iter(self._held)))
 
-    def _of(self, job: str) -> _Held:
-        """Return what is held of a job, which then is the one with the latest news."""
-        held = self._of_latest = self._held.pop(job) if job in self._held else _Held()
-        self._held[job] = held
+    def _turn_to(self, job: str) -> None:
+        """Make a job the one with the latest news."""
+        self._of_latest = self._held[job] = self._held.pop(job, None) or _Held()
         self._latest = job
-        return held
 
-    def _is_due(self, held: _Held, event: WireEvent, line: int) -> bool:
+    def _is_due(self, event: WireEvent, line: int) -> bool:
         """Whether progress is far enough from the last that was kept; else it waits."""
+        held = self._of_latest
         whose = tuple([event.get(name) for name in ("launch", "attempt", "cycle", "rank")])
         at = datetime.fromisoformat(event["at"])
         kept = held.kept.get(whose)
