@@ -227,7 +227,7 @@ class Recipes:
     """Of the shapes of one kind of lines, by which values are empty."""
 
     shapes: list[Shape]
-    pick: Callable[[Values], tuple[object, ...]]  #: the values that they take
+    pick: Callable[[Values], tuple[Any, ...]]  #: the values that they take
     sources: tuple[str, ...]  #: and whence
     is_plain: bool
     by_empty: dict[tuple[bool, ...], Recipe | None] = field(default_factory=dict)

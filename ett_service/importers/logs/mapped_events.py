@@ -368,7 +368,7 @@ class Runs:
 
     def _turn_to(self, job: str) -> None:
         """Make a job the one with the latest news."""
-        self._of_latest = self._held[job] = self._held.pop(job, None) or _Held()
+        self._of_latest = self._held[job] = self._held.pop(job) if job in self._held else _Held()
         self._latest = job
 
     def _is_due(self, event: WireEvent, line: int) -> bool:

@@ -255,7 +255,7 @@ def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Rows]:
 def _head(reader: Any, path: Path, report: Report) -> list[str]:
     while True:
         try:
-            fields = next((each for each in reader if each), [])
+            fields: list[str] = next((each for each in reader if each), [])
         except csv.Error as error:
             report.skip(path, reader.line_num, clean(str(error)))
         else:
@@ -299,10 +299,11 @@ def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row
             _require(file.schema_arrow.names, mapping)
             for batch in file.iter_batches(batch_size=_ROWS, columns=names):
                 columns = [_column(batch.column(name)) for name in names]
-                for start in range(0, batch.num_rows, _AT_ONCE):
-                    some = [column[start : start + _AT_ONCE] for column in columns]
-                    yield range(first + start, first + start + len(some[0])), some
+                lines = range(first, first + batch.num_rows)
                 first += batch.num_rows
+                for start in range(0, batch.num_rows, _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    yield lines[some], [column[some] for column in columns]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it is no Parquet file, or damaged: {clean(str(error))}") from None
 
