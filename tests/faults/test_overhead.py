@@ -17,31 +17,37 @@ log = logging.getLogger(__name__)
 TRAINER = """
 import json, os, sys, time
 ett.init(torch=False)
-emits, taken, bare, read = int(sys.argv[1]), [], [], time.perf_counter_ns
+emits, taken, bare, busy = int(sys.argv[1]), [], [], 0
+read, cpu = time.perf_counter_ns, time.thread_time_ns
 line = b"x" * 300
 file = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-busy = time.thread_time_ns()
-for n in range(emits):
-    began = read()
-    if n % 100:
-        ett.step(n)
-    else:
-        with ett.phase("evaluation"):
+for first in range(0, emits, 100):
+    busy -= cpu()
+    for n in range(first, first + 100):
+        began = read()
+        if n % 100:
+            ett.step(n)
+        else:
+            with ett.phase("evaluation"):
+                pass
+        taken.append(read() - began)
+    busy += cpu()
+    for n in range(100):
+        began = read()
+        if n % 100 == 0:
+            os.write(file, line)
+            os.write(file, line)
+        while read() - began < 5_000:
             pass
-    ended = read()
-    if n % 100 == 0:
-        os.write(file, line)
-        os.write(file, line)
-    bare.append(read() - ended)
-    taken.append(ended - began)
-busy = time.thread_time_ns() - busy
+        bare.append(read() - began)
 taken.sort()
 bare.sort()
 print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 999 // 1000] / 1e3,
-    "worst_us": taken[-1] / 1e3, "worst_us_of_writes": bare[-1] / 1e3,
+    "worst_us": taken[-1] / 1e3, "worst_us_of_bare_work": bare[-1] / 1e3,
     "share_of_a_step_of_10_ms": busy / emits / 1e7}))
 """
-"""Every hundredth step has an evaluation, and beside it as many bare writes, which wait alike."""
+"""Every hundredth step has an evaluation. After a hundred calls comes as much bare work,
+5 us and two writes for an evaluation, which waits as often for whom the system lets run."""
 
 
 @contextmanager
@@ -69,8 +75,8 @@ def test_no_call_waits_for_a_server(
     costs = json.loads(done.stdout)
     log.warning("%d calls: %s", emits, costs)
     # Orders of magnitude below what any exchange would take. Where the machine is busy, some bare
-    # writes wait as long as the system lets others run: of a thousand calls at most one may.
+    # work waits as long as the system lets others run: of a thousand calls at most one may.
     # The share of a step is of processor time: who else is busy is not in it.
     assert costs["p50_us"] <= 20
-    assert costs["p999_us"] <= max(5000, 2 * costs["worst_us_of_writes"])
+    assert costs["p999_us"] <= max(5000, 2 * costs["worst_us_of_bare_work"])
     assert costs["share_of_a_step_of_10_ms"] <= 0.001
