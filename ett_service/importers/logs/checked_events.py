@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, get_args, get_type_hints
 
@@ -75,6 +76,29 @@ def are_plain(kind: str, name: str, values: Sequence[Any]) -> bool:
     text = "".join(values)
     is_plain = text.isascii() and text.isprintable() and " " not in text
     return is_plain and max(map(len, values)) <= longest
+
+
+def fault_of(made: Sequence[WireEvent], expected: Sequence[Mapping[str, Any]]) -> str:
+    """Return how events differ from what is expected of them, empty where they do not.
+
+    Members that are not named may be anything.
+    """
+    is_same = len(made) == len(expected) and all(
+        all(_comparable(event.get(name)) == _comparable(value) for name, value in wanted.items())
+        for event, wanted in zip(made, expected, strict=True)
+    )
+    return "" if is_same else f"it becomes {made}, not {expected}"
+
+
+def _comparable(value: object) -> str:
+    """Return a value as text; instants by their value, whatever their zone and digits."""
+    if isinstance(value, datetime):
+        value = value.isoformat()
+    try:
+        at = datetime.fromisoformat(str(value))
+        return str(at.astimezone(UTC)) if at.tzinfo else str(value)
+    except ValueError:
+        return str(value)
 
 
 def _is_plain(text: str) -> bool:

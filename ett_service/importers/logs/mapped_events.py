@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
@@ -394,26 +394,3 @@ class Runs:
                 (fact.event["id"], fact) for fact in pending if fact.event["id"] not in held.facts
             )
         return ImportedRun(self._path, job, tuple(held.facts.values()))
-
-
-def fault_of(made: Sequence[WireEvent], expected: Sequence[Template]) -> str:
-    """Return how events differ from what is expected of them, empty where they do not.
-
-    Members that are not named may be anything.
-    """
-    is_same = len(made) == len(expected) and all(
-        all(_text(event.get(name)) == _text(value) for name, value in wanted.items())
-        for event, wanted in zip(made, expected, strict=True)
-    )
-    return "" if is_same else f"it becomes {made}, not {expected}"
-
-
-def _text(value: object) -> str:
-    """Return a value as text; instants by their value, whatever their zone and digits."""
-    if isinstance(value, datetime):
-        value = value.isoformat()
-    try:
-        at = datetime.fromisoformat(str(value))
-        return str(at.astimezone(UTC)) if at.tzinfo else str(value)
-    except ValueError:
-        return str(value)

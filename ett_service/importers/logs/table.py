@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ett_service.importers.files import Unreadable, runs_of, texts_of
 from ett_service.importers.importer import ImportedRun, Report, clean
-from ett_service.importers.logs.checked_events import ONLY_TEXT, NoEvent
+from ett_service.importers.logs.checked_events import ONLY_TEXT, NoEvent, fault_of
 from ett_service.importers.logs.event_shapes import Column, Template, Values, whole
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
@@ -24,7 +24,6 @@ from ett_service.importers.logs.mapped_events import (
     Maker,
     Name,
     Runs,
-    fault_of,
     loaded,
     references_of,
     templates,
