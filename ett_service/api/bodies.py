@@ -52,7 +52,7 @@ _ALLOWED: dict[str, type[Enum]] = {
 class RequestBody(BaseModel):
     """The body of a request, as a model."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     points_at_bad_json: ClassVar[bool] = True
     """Whether the problem of a body that is not JSON lists that as a fault."""

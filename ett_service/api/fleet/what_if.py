@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AliasPath, BeforeValidator, ConfigDict, Field
+from pydantic import AliasPath, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import (
@@ -153,8 +153,6 @@ class WhatIfAnswer(ComputedAnswer):
 
 class WhatIfRequest(RequestBody):
     """The scenarios to evaluate."""
-
-    model_config = ConfigDict(strict=True)
 
     points_at_bad_json = False
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import AliasPath, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasPath, BeforeValidator, Field, WithJsonSchema
 from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
@@ -53,8 +53,6 @@ AtOrNever = Annotated[At, WithJsonSchema({"type": ["string", "null"], "format": 
 
 class KeyRequest(RequestBody):
     """The key to create."""
-
-    model_config = ConfigDict(strict=True)
 
     project: _Name = Field(
         description="1 to 100 printable characters, no `/`. A new project is created."

@@ -269,7 +269,8 @@ def test_a_rotated_key_works_beside_its_successor_until_the_overlap_is_over(
 def test_a_key_is_rotated_once_and_only_while_it_stands(service: Service) -> None:
     old = service.key({"read"})[:12]
     rotate = f"/v1/keys/{old}/rotate"
-    assert service.client.post(rotate, json={"overlap_seconds": -1}).status_code == 422
+    for overlap in (-1, False, "60", 60.0):
+        assert service.client.post(rotate, json={"overlap_seconds": overlap}).status_code == 422
     assert service.client.post(rotate, json={}).status_code == 201
     assert service.client.post(rotate, json={}).status_code == 409
     assert service.client.delete(f"/v1/keys/{old}").status_code == 204
