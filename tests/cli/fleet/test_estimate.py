@@ -33,8 +33,10 @@ def test_an_estimate_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None
     [
         "--price 3.5",
         "--price 3.5 --discount 65% --interrupted-every 6h --restart 10m --interval 30m",
-        "--price 3.5 --scale 1024,16384,131072 --failures-per-node-day 0.0038 --save 60s"
-        " --restart 10m",
+        (
+            "--price 3.5 --scale 1024,16384,131072 --failures-per-node-day 0.0038 --save 60s"
+            " --restart 10m"
+        ),
     ],
 )
 def test_the_page_shows_what_is_printed(more: str, capsys: pytest.CaptureFixture[str]) -> None:
