@@ -12,6 +12,7 @@ from types import FrameType
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0  #: before a process takes the place of one that was killed
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(number: int, be: Callable[[], object]) -> None:
@@ -38,16 +39,19 @@ class _Processes:
         self._stopping = False
         # Its reading end is at its end once this process is gone, however it ends.
         self._life, self._own_life = os.pipe()
-        for each in (signal.SIGINT, signal.SIGTERM):
+        for each in _STOPPING:
             signal.signal(each, self._stop)
 
     def fork(self) -> None:
+        # A signal waits until the process is known here, and until it has handlers of its own.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         pid = os.fork()
         if not pid:
             os.close(self._own_life)
             _be_child(self._be, self._life)
         self._running.add(pid)
-        if self._stopping:  # the signal came before the process was known
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
+        if self._stopping:  # before it was begun
             os.kill(pid, signal.SIGTERM)
 
     def wait(self) -> int:
@@ -58,7 +62,8 @@ class _Processes:
             self._running.discard(pid)
             code = os.waitstatus_to_exitcode(status)
             if self._stopping:
-                failed = failed or code
+                if code != -signal.SIGTERM:  # which ends one that does not serve yet
+                    failed = failed or code
             elif code < 0:
                 log.error(
                     "A process of the server was killed by signal %d; another takes its place.",
@@ -84,6 +89,7 @@ def _be_child(be: Callable[[], object], life: int) -> None:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
         threading.Thread(target=_end_with_parent, args=(life,), daemon=True).start()
         be()
         code = 0

@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from ett_service.client.sending.transport import request
 from ett_service.storage.engine.store import Store
 from tests.builders.servers.ett import address, new_key
 from tests.builders.servers.processes import Running, bare_environment, run
-from tests.builders.servers.waiting import wait_for
+from tests.builders.servers.waiting import PATIENCE_S, wait_for
 
 NUMBER = 2
 
@@ -61,6 +63,21 @@ def test_processes_end_with_the_one_that_began_them(store: Store, tmp_path: Path
     request("GET", f"{address(process)}/healthz")
     process.kill()
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in begun))
+
+
+SLOW_TO_BEGIN = """
+import os, time
+from ett_service.api import processes
+os.register_at_fork(after_in_child=lambda: time.sleep(1))
+processes.run(1, lambda: time.sleep(600))
+"""
+
+
+def test_a_process_that_has_just_begun_is_asked_to_end_as_well() -> None:
+    with subprocess.Popen([sys.executable, "-c", SLOW_TO_BEGIN]) as first:
+        wait_for(lambda: children(first.pid))
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(PATIENCE_S) == 0
 
 
 def test_a_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:

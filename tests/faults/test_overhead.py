@@ -46,8 +46,8 @@ print(json.dumps({"p50_us": taken[emits // 2] / 1e3, "p999_us": taken[emits * 99
     "worst_us": taken[-1] / 1e3, "worst_us_of_bare_work": bare[-1] / 1e3,
     "share_of_a_step_of_10_ms": busy / emits / 1e7}))
 """
-"""Every hundredth step has an evaluation. After a hundred calls comes as much bare work, 5 us and two
-writes for each evaluation, which waits as often for whom the system lets run."""
+"""Every hundredth step has an evaluation. After a hundred calls comes as much bare work,
+5 us and two writes for an evaluation, which waits as often for whom the system lets run."""
 
 
 @contextmanager

