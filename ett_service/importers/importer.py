@@ -205,11 +205,14 @@ def digests_of(events: Sequence[WireEvent]) -> list[bytes]:
     msgspec writes the same text sooner, and of many events at once sooner still.
     """
     try:
-        texts = _sorted_lines(events).splitlines()
+        lines = _sorted_lines(events)
     except UnicodeEncodeError:  # a lone surrogate, which JSON can hold and UTF-8 cannot
         if len(events) > 1:
             return [digest for event in events for digest in digests_of([event])]
-        texts = [_NO_ASCII]
+        lines = _NO_ASCII
+    texts = lines.splitlines()
+    if lines.isascii():
+        return [sha256(text).digest()[:_DIGEST] for text in texts]
     return [
         sha256(text if text.isascii() else _escaped(event)).digest()[:_DIGEST]
         for event, text in zip(events, texts, strict=True)

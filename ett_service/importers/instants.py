@@ -75,15 +75,17 @@ class LocalClock:
 
     def __init__(self, of: tzinfo) -> None:
         self._of = of
+        self.is_changed = of.utcoffset(None) is None
+        """Whether it ever is put back or forward; else no time depends on those before it."""
         self._latest_us: int | None = None
         self._hours: dict[datetime, int] = {}  #: those without a change of clocks
 
     def instant(self, local: datetime) -> LocalInstant:
         """Place a time without a zone."""
-        hour = local.replace(minute=0, second=0, microsecond=0)
-        hour_us = self._hours.get(hour)
+        hour_us = self.plain_hour_us(local)
         if hour_us is None:
-            instant = self._looked_up(local, hour)
+            near_us = None if self._latest_us is None else self._latest_us - 1800 * SECOND_US
+            instant = local_instant(local, self._of, near_us)
         else:
             past_us = (local.minute * 60 + local.second) * SECOND_US + local.microsecond
             instant = LocalInstant(hour_us + past_us, None)
@@ -91,25 +93,27 @@ class LocalClock:
         return instant
 
     def plain_hour_us(self, local: datetime) -> int | None:
-        """Return when the hour of a time began, None unless it is placed and without a change."""
-        return self._hours.get(local.replace(minute=0, second=0, microsecond=0))
+        """Return when the hour of a time began; None where clocks are changed in it."""
+        hour = local.replace(minute=0, second=0, microsecond=0)
+        hour_us = self._hours.get(hour)
+        return self._looked_up(hour) if hour_us is None else hour_us
 
     def note(self, at_us: int) -> None:
         """Take an instant that was placed otherwise for one of the log's."""
         if self._latest_us is None or at_us > self._latest_us:
             self._latest_us = at_us
 
-    def _looked_up(self, local: datetime, hour: datetime) -> LocalInstant:
-        near_us = None if self._latest_us is None else self._latest_us - 1800 * SECOND_US
-        instant = local_instant(local, self._of, near_us)
+    def _looked_up(self, hour: datetime) -> int | None:
         begin, end = (
             local_instant(edge, self._of) for edge in (hour, hour + timedelta(seconds=3_599))
         )
-        if end.at_us - begin.at_us == 3_599 * SECOND_US and begin.flaw == end.flaw is None:
-            if len(self._hours) >= _MOST_HOURS:
-                self._hours.clear()
-            self._hours[hour] = begin.at_us
-        return instant
+        is_plain = begin.flaw is None and end.flaw is None
+        if not is_plain or end.at_us - begin.at_us != 3_599 * SECOND_US:
+            return None
+        if len(self._hours) >= _MOST_HOURS:
+            self._hours.clear()
+        self._hours[hour] = begin.at_us
+        return begin.at_us
 
 
 def machine_zone() -> tzinfo:

@@ -95,12 +95,12 @@ def environment(spool: Path, url: str | None = None, **more: str) -> dict[str, s
 
 
 def run_trainer(
-    code: str, env: Mapping[str, str], *arguments: str
+    code: str, env: Mapping[str, str], *arguments: str, seconds: float = 120
 ) -> "subprocess.CompletedProcess[str]":
     """Run a trainer's code in a Python of its own."""
     command = [sys.executable, "-c", "import ett_service as ett\n" + code, *arguments]
     return subprocess.run(
-        command, env=dict(env), capture_output=True, text=True, timeout=120, check=False
+        command, env=dict(env), capture_output=True, text=True, timeout=seconds, check=False
     )
 
 

@@ -64,7 +64,8 @@ def test_workers_of_a_data_loader_lose_and_repeat_nothing(
 ) -> None:
     rounds = pytestconfig.getoption("--rounds")
     with serving() as web:
-        done = run_trainer(WORKERS, environment(tmp_path, web.url), str(rounds))
+        env = environment(tmp_path, web.url)
+        done = run_trainer(WORKERS, env, str(rounds), seconds=PATIENCE_S * rounds)
         assert done.returncode == 0, done.stderr
         counts = counted(tmp_path, web)
     log.warning("%d loaders: %s", rounds, counts)

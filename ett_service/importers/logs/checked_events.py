@@ -1,7 +1,8 @@
 """Events that a profile makes, checked as the service will check them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final, get_args, get_type_hints
 
@@ -16,6 +17,7 @@ from ett_service.ingest.wire import AnyEvent
 STRUCTS: Final[Mapping[str, Any]] = {
     str(struct.__struct_config__.tag): struct for struct in get_args(AnyEvent)
 }
+ONLY_TEXT: Final = frozenset({str})
 _LONGEST_TEXT: Final = 2_000
 _MESSAGES: Final = frozenset({"exception", "message", "reason", "scheduler_state"})
 _MEMBER = re.compile(r"at `\$\.(\w+)")
@@ -64,6 +66,39 @@ def checked_member(kind: str, name: str, value: object) -> object:
         return None
     checked = member.value
     return checked.value if isinstance(checked, Enum) else checked
+
+
+def are_plain(kind: str, name: str, values: Sequence[Any]) -> bool:
+    """Whether values of a member, none of which is empty, are texts that the wire has alike."""
+    longest = _LONGEST.get((kind, name), 0) if name in _TEXTS[kind] else 0
+    if not longest or not ONLY_TEXT.issuperset(map(type, values)):
+        return False
+    text = "".join(values)
+    is_plain = text.isascii() and text.isprintable() and " " not in text
+    return is_plain and max(map(len, values)) <= longest
+
+
+def fault_of(made: Sequence[WireEvent], expected: Sequence[Mapping[str, Any]]) -> str:
+    """Return how events differ from what is expected of them, empty where they do not.
+
+    Members that are not named may be anything.
+    """
+    is_same = len(made) == len(expected) and all(
+        all(_comparable(event.get(name)) == _comparable(value) for name, value in wanted.items())
+        for event, wanted in zip(made, expected, strict=True)
+    )
+    return "" if is_same else f"it becomes {made}, not {expected}"
+
+
+def _comparable(value: object) -> str:
+    """Return a value as text; instants by their value, whatever their zone and digits."""
+    if isinstance(value, datetime):
+        value = value.isoformat()
+    try:
+        at = datetime.fromisoformat(str(value))
+        return str(at.astimezone(UTC)) if at.tzinfo else str(value)
+    except ValueError:
+        return str(value)
 
 
 def _is_plain(text: str) -> bool:

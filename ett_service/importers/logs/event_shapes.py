@@ -6,7 +6,7 @@ from what came of it: where each member stands among the values. The others foll
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
@@ -15,11 +15,13 @@ from typing import Any, Final
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.importers.importer import WireEvent
-from ett_service.importers.logs.checked_events import checked_member
+from ett_service.importers.logs.checked_events import are_plain, checked_member
 
 Template = dict[str, Any]
 Values = Sequence[Any]
 """What the groups or columns of one line hold; None or empty where they hold nothing."""
+Column = Sequence[Any]
+"""What one group or column holds in many lines."""
 
 INSTANTS: Final[tuple[str, ...]] = ("at", "start", "submitted_at")
 LENGTHS: Final = {"duration_us": 1, "duration_ms": 1_000, "duration_s": SECOND_US}
@@ -113,6 +115,24 @@ class _Member:
             self.known[value] = member
         return member
 
+    def found(self, column: Column) -> Column:
+        """Return what values of many lines are on the wire; None where one is wrong."""
+        if are_plain(self.kind, self.name, column):
+            return column
+        found = list(map(self.known.get, column))
+        if None in found:
+            for place, member in enumerate(found):
+                if member is None:
+                    found[place] = self.learned(column[place])
+        return found
+
+
+def emptiness(column: Column) -> Iterable[bool | None]:
+    """Return which values are empty; None stands for one of a type that no recipe is for."""
+    if _FOLLOWED.issuperset(map(type, column)):
+        return map(_EMPTY.__contains__, column)
+    return [value in _EMPTY if type(value) in _FOLLOWED else None for value in column]
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -142,6 +162,26 @@ class Recipe:
             events.append(event)
         return events
 
+    def followed_alike(
+        self, taken: Sequence[Column], written: Callable[[Column], Column]
+    ) -> list[Sequence[WireEvent] | None]:
+        """Return the events of many lines, by columns of their values; None where one is odd."""
+        members = [member.found(taken[place]) for place, _, member in self.members]
+        members += [written(taken[place]) for place in self.instants]
+        by_template = []
+        for example, sources in self.events:
+            events = [example.copy() for _ in taken[0]]
+            for name, number in sources:
+                for event, value in zip(events, members[number], strict=True):
+                    event[name] = value
+            by_template.append(events)
+        made: list[Sequence[WireEvent] | None] = [*zip(*by_template, strict=True)]
+        made = made or [()] * len(taken[0])
+        for column in members:
+            if None in column:
+                made = [None if at is None else each for at, each in zip(column, made, strict=True)]
+        return made
+
     @classmethod
     def of(
         cls, made: Sequence[tuple[Shape, WireEvent, Known]], present: Mapping[str, int]
@@ -168,11 +208,18 @@ class Recipe:
             keys_of_events.append(keys)
         numbers = {key: number for number, key in enumerate([*members, *instants])}
         events = [
-            (event.copy(), [(name, numbers[key]) for name, key in keys.items()])
+            (_with_room(event), [(name, numbers[key]) for name, key in keys.items()])
             for (_, event, _), keys in zip(made, keys_of_events, strict=True)
         ]
         looked_up = [(member.place, member.known, member) for member in members.values()]
         return cls(looked_up, [*instants.values()], events)
+
+
+def _with_room(event: WireEvent) -> WireEvent:
+    """Return a copy whose copies take an id without being moved to a larger table."""
+    copy = {**event, "id": ""}
+    del copy["id"]
+    return copy
 
 
 @dataclass(slots=True)
@@ -180,7 +227,7 @@ class Recipes:
     """Of the shapes of one kind of lines, by which values are empty."""
 
     shapes: list[Shape]
-    pick: Callable[[Values], tuple[object, ...]]  #: the values that they take
+    pick: Callable[[Values], tuple[Any, ...]]  #: the values that they take
     sources: tuple[str, ...]  #: and whence
     is_plain: bool
     by_empty: dict[tuple[bool, ...], Recipe | None] = field(default_factory=dict)
@@ -202,6 +249,16 @@ class Recipes:
             return None
         recipe = self.by_empty.get(tuple(map(_EMPTY.__contains__, taken)))
         return None if recipe is None else recipe.followed(taken, written)
+
+    def followed_alike(
+        self,
+        columns: Sequence[Column],
+        is_empty: Sequence[bool | None],
+        written: Callable[[Column], Column],
+    ) -> list[Sequence[WireEvent] | None] | None:
+        """Return the events of lines of which the same columns are empty, else as above."""
+        recipe = self.by_empty.get(self.pick(is_empty))
+        return None if recipe is None else recipe.followed_alike(self.pick(columns), written)
 
     def learn(
         self, values: Values, made: Sequence[WireEvent | None], known: Callable[[str], Known]

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from ett_service.core.errors import EttError
 from ett_service.importers.files import blocks_of, lines_in, pieces_of, runs_of
 from ett_service.importers.importer import ImportedRun, Report, WireEvent, clean
-from ett_service.importers.logs.checked_events import NoEvent
+from ett_service.importers.logs.checked_events import NoEvent, fault_of
 from ett_service.importers.logs.event_shapes import Template, Values
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
@@ -28,7 +28,6 @@ from ett_service.importers.logs.mapped_events import (
     Maker,
     Name,
     Runs,
-    fault_of,
     loaded,
     references_of,
     templates,

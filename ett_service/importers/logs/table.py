@@ -1,12 +1,11 @@
 """Rows of CSV and Parquet files to wire events, by a mapping."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
-from itertools import chain, compress
-from operator import itemgetter
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +13,8 @@ from msgspec import Struct, field
 
 from ett_service.importers.files import Unreadable, runs_of, texts_of
 from ett_service.importers.importer import ImportedRun, Report, clean
-from ett_service.importers.logs.checked_events import NoEvent
-from ett_service.importers.logs.event_shapes import Template, Values, whole
+from ett_service.importers.logs.checked_events import ONLY_TEXT, NoEvent, fault_of
+from ett_service.importers.logs.event_shapes import Column, Template, Values, whole
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
@@ -25,7 +24,6 @@ from ett_service.importers.logs.mapped_events import (
     Maker,
     Name,
     Runs,
-    fault_of,
     loaded,
     references_of,
     templates,
@@ -34,11 +32,12 @@ from ett_service.importers.logs.mapped_events import (
 _CSV_FILES: Final = ["*.csv", "*.csv.gz", "*.tsv"]
 _PARQUET_FILES: Final = ["*.parquet"]
 _ROWS: Final = 1_000
+_AT_ONCE: Final = 128  #: rows that are made by columns: of more, events leave the processor's cache
 _MOST_KNOWN: Final = 10_000
 
-Row = tuple[int, Values]
-"""A line of a CSV file or the number of a row of a Parquet file, from 1, and its columns: those
-that the mapping names, in its order."""
+Rows = tuple[Sequence[int], Sequence[Column]]
+"""Some rows: lines of a CSV file or numbers of rows of a Parquet file, from 1, and their columns:
+those that the mapping names, in its order."""
 
 
 class RowKind(Struct, forbid_unknown_fields=True):
@@ -122,13 +121,23 @@ class Mapping:
 
     def becomes_of(self, values: Values) -> Becomes:
         """Return what a row becomes, by the texts of the columns that `when` asks for."""
-        texts = tuple([_text(values[place]) for place in self._places_asked])
+        return self._becomes_by(tuple([_text(values[place]) for place in self._places_asked]))
+
+    def _becomes_by(self, texts: tuple[str, ...]) -> Becomes:
         becomes = self._becomes.get(texts)
         if becomes is None:
             if len(self._becomes) >= _MOST_KNOWN:
                 self._becomes.clear()
             becomes = self._becomes[texts] = self._fit(dict(zip(self._asked, texts, strict=True)))
         return becomes
+
+    def kinds_of(self, rows: Rows) -> list[Becomes]:
+        """Return what each row becomes."""
+        lines, columns = rows
+        if not self._asked:
+            return [self.becomes_of(())] * len(lines)
+        asked = zip(*[_texts(columns[place]) for place in self._places_asked], strict=True)
+        return list(map(self._becomes_by, asked))
 
     def _fit(self, texts: dict[str, str]) -> Becomes:
         fits = tuple(kind.fits(texts) for kind in self.kinds)
@@ -143,6 +152,10 @@ class Mapping:
 
 def _wanted(value: object) -> frozenset[str]:
     return frozenset(map(_text, value if isinstance(value, list) else [value]))
+
+
+def _texts(column: Column) -> Iterable[str]:
+    return column if ONLY_TEXT.issuperset(map(type, column)) else map(_text, column)
 
 
 def _text(value: object) -> str:
@@ -177,7 +190,7 @@ def _of_file(
     path: Path,
     report: Report,
     *,
-    rows_of: Callable[[Path, Mapping, Report], Iterator[Row]],
+    rows_of: Callable[[Path, Mapping, Report], Iterator[Rows]],
     job: str | None,
     mapping: Mapping,
     zone: tzinfo | None,
@@ -193,68 +206,103 @@ def _of_file(
 
 
 def _made(
-    rows: Iterator[Row], path: Path, report: Report, mapping: Mapping, maker: Maker
+    parts: Iterator[Rows], path: Path, report: Report, mapping: Mapping, maker: Maker
 ) -> Iterator[MadeOfLine]:
     """Yield the events of each row; one that is wrong is skipped."""
-    for line, values in rows:
-        try:
-            events = maker.made(mapping.becomes_of(values), values, line)
-        except NoEvent as error:
-            report.skip(path, line, str(error))
-            continue
-        report.records += bool(events)
-        yield line, events
+    for rows in parts:
+        lines, columns = rows
+        kinds = mapping.kinds_of(rows)
+        made = maker.made_alike(kinds, columns)
+        for place, line in enumerate(lines):
+            events = made[place]
+            if events is None:
+                values = [column[place] for column in columns]
+                try:
+                    events = maker.made(kinds[place], values, line)
+                except NoEvent as error:
+                    report.skip(path, line, str(error))
+                    continue
+            else:
+                maker.follow(events)
+            report.records += bool(events)
+            yield line, events
 
 
-def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Row]:
-    """Yield the rows of a CSV file by the names in its head."""
+def _csv_rows(path: Path, mapping: Mapping, report: Report) -> Iterator[Rows]:
+    """Yield the rows of a CSV file by the names in its head; those before a wrong one first."""
     # A quoted field may go over several lines, which the reader counts.
     reader = csv.reader(texts_of(path), delimiter=mapping.document.delimiter)
-    width, pick = -1, _picks([])
+    names = _head(reader, path, report)
+    if not names:
+        return
+    _require(names, mapping)
+    place_of = {name: place for place, name in enumerate(names)}
+    places = [place_of[column] for column in mapping.columns]
+    is_read = False
+    while not is_read:
+        lines, rows, stop = _csv_part(reader, len(names))
+        if lines:
+            columns = list(zip(*rows, strict=True))
+            yield lines, [columns[place] for place in places]
+        if isinstance(stop, Unreadable):
+            raise stop
+        is_read = stop is None
+        if stop:
+            report.skip(path, reader.line_num, stop)
+
+
+def _head(reader: Any, path: Path, report: Report) -> list[str]:
     while True:
         try:
-            for fields in reader:
-                if len(fields) == width:
-                    yield reader.line_num, pick(fields)
-                elif not fields:
-                    continue
-                elif width < 0:
-                    names = [name.strip().removeprefix("\ufeff") for name in fields]
-                    places = {name: place for place, name in enumerate(names)}
-                    _require(names, mapping)
-                    width, pick = len(names), _picks([places[column] for column in mapping.columns])
-                else:
-                    why = f"it has {len(fields)} fields, and the head of the file {width}"
-                    report.skip(path, reader.line_num, why)
+            fields: list[str] = next((each for each in reader if each), [])
         except csv.Error as error:
             report.skip(path, reader.line_num, clean(str(error)))
         else:
-            return
+            return [name.strip().removeprefix("\ufeff") for name in fields]
 
 
-def _picks(places: Sequence[int]) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return what takes the fields at these places."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    return lambda fields: [fields[place] for place in places]
+def _csv_part(
+    reader: Any, width: int
+) -> tuple[list[int], list[list[str]], str | Unreadable | None]:
+    """Return rows, their lines, and what is wrong with the next; None at the end of the file."""
+    lines: list[int] = []
+    rows: list[list[str]] = []
+    try:
+        for fields in reader:
+            if len(fields) == width:
+                lines.append(reader.line_num)
+                rows.append(fields)
+                if len(lines) == _AT_ONCE:
+                    return lines, rows, ""
+            elif fields:
+                why = f"it has {len(fields)} fields, and the head of the file {width}"
+                return lines, rows, why
+    except csv.Error as error:
+        return lines, rows, clean(str(error))
+    except Unreadable as error:
+        return lines, rows, error
+    return lines, rows, None
 
 
-def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Row]:
+def _parquet_rows(path: Path, mapping: Mapping, _report: Report) -> Iterator[Rows]:
     """Yield the rows of a Parquet file; only the columns that the mapping names are read."""
     import pyarrow as pa  # noqa: PLC0415 -- it takes a while, and CSV needs it not
     from pyarrow import parquet  # noqa: PLC0415
 
     if path.exists() and not path.is_file():
         raise Unreadable("is not a file")
-    columns = mapping.columns
+    names = mapping.columns
+    first = 1
     try:
         with parquet.ParquetFile(path) as file:
             _require(file.schema_arrow.names, mapping)
-            rows = (
-                zip(*[_column(batch.column(name)) for name in columns], strict=True)
-                for batch in file.iter_batches(batch_size=_ROWS, columns=columns)
-            )
-            yield from enumerate(chain.from_iterable(rows), 1)
+            for batch in file.iter_batches(batch_size=_ROWS, columns=names):
+                columns = [_column(batch.column(name)) for name in names]
+                lines = range(first, first + batch.num_rows)
+                first += batch.num_rows
+                for start in range(0, batch.num_rows, _AT_ONCE):
+                    some = slice(start, start + _AT_ONCE)
+                    yield lines[some], [column[some] for column in columns]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Unreadable(f"it is no Parquet file, or damaged: {clean(str(error))}") from None
 

@@ -11,7 +11,7 @@ import pytest
 from ett_service.importers.files import Unreadable
 from ett_service.importers.importer import Report
 from ett_service.importers.instants import zone
-from ett_service.importers.logs.checked_events import NoEvent
+from ett_service.importers.logs.checked_events import NoEvent, fault_of
 from ett_service.importers.logs.local_times import LocalTimes
 from ett_service.importers.logs.mapped_events import (
     BadProfile,
@@ -21,7 +21,6 @@ from ett_service.importers.logs.mapped_events import (
     Maker,
     Runs,
     TimeFormat,
-    fault_of,
     loaded,
     own_zone,
     references,

@@ -2,7 +2,7 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from pyarrow import parquet
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.importers.importer import Report
-from ett_service.importers.logs.mapped_events import BadProfile
+from ett_service.importers.logs.checked_events import NoEvent
+from ett_service.importers.logs.local_times import LocalTimes
+from ett_service.importers.logs.mapped_events import BadProfile, Maker, TimeFormat
 from ett_service.importers.logs.table import Mapping, read_csv, read_parquet
 from tests.builders.imports import Wire, ledgers_of, seconds
 
@@ -190,3 +192,42 @@ def test_a_real_job_of_a_public_trace_is_as_its_source_says(tmp_path: Path) -> N
     assert ledger.queue_wait_us == 30 * SECOND_US
     assert (seconds(ledger)["restart_wait"], ledger.failures) == (7, 1)
     assert ledger.e2e_us == (193_293 - 30) * SECOND_US
+
+
+def paris_rows() -> list[list[str]]:
+    """Rows of the night in which clocks of Paris are put back, a few of them odd."""
+    begin = datetime(2026, 10, 24, 12)  # noqa: DTZ001 -- local times of Paris are what is tested
+    rows = []
+    for number in range(600):
+        start, later = (str(begin + timedelta(minutes=2 * each)) for each in (number, number + 1))
+        rows.append([f"llm-{number // 8}", str(number), "2", "16", start, later, later, "FAILED"])
+    rows[456][4] = "2026-10-25 02:45:00"  # after 03:10, so that it is the second of that name
+    for place, (column, odd) in enumerate(
+        [(0, "größe"), (0, ""), (1, " 9"), (2, "many"), (3, ""), (4, "noon"), (5, ""), (7, "a b")]
+    ):
+        rows[270 + 3 * place][column] = rows[271 + 40 * place][column] = odd
+    return rows
+
+
+def test_rows_that_are_read_together_become_what_they_become_one_by_one(tmp_path: Path) -> None:
+    rows = paris_rows()
+    text = HEAD + "".join(",".join(row) + "\n" for row in rows)
+    path, mapping = tmp_path / "jobs.csv", tmp_path / "paris.yaml"
+    mapping.write_text(EXAMPLE.read_text().replace("zone: UTC", "zone: Europe/Paris"))
+    together, report = from_csv(path, text, mapping)
+
+    expected, alone = Report(), []
+    ready = Mapping(mapping)
+    maker = Maker(TimeFormat(), LocalTimes(path, ready.zone, expected), None)
+    for line, row in enumerate(rows, 2):
+        values = [dict(zip(HEAD.strip().split(","), row, strict=True))[c] for c in ready.columns]
+        try:
+            alone += maker.made(ready.becomes_of(values), values, line)
+        except NoEvent as error:
+            expected.skip(path, line, str(error))
+    key = json.dumps
+    assert sorted(key({**each, "id": ""}) for each in together) == sorted(
+        {key({**each, "id": ""}) for each in alone}
+    )
+    assert (report.skipped, report.first_skipped) == (expected.skipped, expected.first_skipped)
+    assert report.notes == expected.notes
