@@ -217,7 +217,8 @@ def _of_refused(error: Refused | RecordPruned) -> Problem:
             headers = {"Connection": "close"}
             return Problem(ProblemKind.TOO_LARGE, str(error), headers=headers, limit=error.limit)
         case BadBatch():
-            return Problem(ProblemKind.VALIDATION_FAILED, errors=[refusal_members(error.refusal)])
+            faults = [refusal_members(error.refusal)]
+            return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=faults)
         case _:
             return Problem(_OF_REFUSED[type(error)], str(error))
 

@@ -25,8 +25,8 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DATED = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d", re.ASCII)
 _AGO_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)([smhd]?)", re.ASCII)
-_DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?(?:[eE]\d+)?)([smhd])", re.ASCII)
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LARGEST = 10**30
 
 
@@ -66,7 +66,7 @@ def _first_instant(day: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """Read ``90``, ``90s``, ``10m``, ``6h`` or ``1.5d``."""
+    """Read ``90s``, ``10m``, ``6h`` or ``1.5d``; of ``3`` nobody knows whether it means days."""
     parts = _DURATION.fullmatch(text)
     length = float(parts[1]) * _DURATION_UNITS[parts[2]] if parts else math.inf
     if math.isinf(length):

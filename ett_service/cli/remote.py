@@ -167,7 +167,11 @@ def _message(response: Response) -> str:
     try:
         problem = json.loads(response.body)
         detail = problem.get("detail")
-        faults = [_fault(fault, detail) for fault in problem.get("errors", ())]
+        faults = [
+            _fault(fault, detail)
+            for fault in problem.get("errors", ())
+            if f": {fault['code']}." not in (detail or "")  # it has been said
+        ]
         return " ".join(filter(None, [f"{problem['title']}.", detail, *faults]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"the server answered with status {response.status}"

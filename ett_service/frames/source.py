@@ -133,6 +133,7 @@ def flattened(row: Mapping[str, Any]) -> dict[str, Any]:
 _ANSWER_LIMIT = 1 << 30
 _TIMEOUT_S = 120.0
 _REFUSED = 400
+_NOT_ALLOWED = (401, 403, 404)  # what a key may not read is not found
 _JSON = {"Content-Type": "application/json"}
 
 Answer = Mapping[str, Any]
@@ -207,8 +208,18 @@ def _instant(when: When) -> str | None:
 def _refusal(body: bytes, status: int) -> FrameError:
     try:
         problem = json.loads(body)
-        faults = [f"{fault['pointer']}: {fault['code']}." for fault in problem.get("errors", ())]
-        message = " ".join(filter(None, [f"{problem['title']}.", problem.get("detail"), *faults]))
+        faults = [_fault(fault) for fault in problem.get("errors", ())]
+        said = problem.get("detail") or " ".join(faults)
+        message = f"{problem['title']}. {said}".rstrip()
     except (ValueError, KeyError, TypeError, AttributeError):
         message = f"the server answered with status {status}"
-    return FrameError(message, "Is the key one that may read this? `ett keys list` shows them.")
+    if status in _NOT_ALLOWED:
+        return FrameError(message, "Is the key one that may read this? `ett keys list` shows them.")
+    return FrameError(message)
+
+
+def _fault(fault: Mapping[str, Any]) -> str:
+    """Return where something is wrong and what it may be."""
+    allowed = fault.get("allowed") or ()
+    words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}."
+    return f"{fault['pointer']}: {fault['code']}. {words if allowed else ''}".rstrip()

@@ -130,6 +130,8 @@ def _reached_by(address: Address) -> Iterator[Address]:
         yield from address.teredo
 
 
+_NOR_ALLOWED = "and `webhook_allow` in the settings does not allow it"
+
 PORTS = frozenset({443, 8443})
 """Ports of receivers that are made by API."""
 
@@ -190,10 +192,10 @@ class Guard:
             raise Refused("The port of the address does not exist.")
         if self.public_only and not self.allowed.names(host):
             if parsed.scheme != "https":
-                raise Refused("The address is not https.")
+                raise Refused(f"The address is not https, {_NOR_ALLOWED}.")
             if port not in self.ports:
                 ports = ", ".join(map(str, sorted(self.ports)))
-                raise Refused(f"The port is not one of {ports}.")
+                raise Refused(f"The port is not one of {ports}, {_NOR_ALLOWED}.")
         self._require_literal(host)
         return Destination(parsed.scheme, host, port, parsed.raw_path)
 
@@ -223,7 +225,7 @@ class Guard:
             raise Refused("The host is at a link-local, metadata or multicast address.")
         is_allowed = self.allowed.holds(address) or self.allowed.names(host)
         if self.public_only and not is_allowed and not is_public(address):
-            raise Refused("The host is at an address that is not public.")
+            raise Refused(f"The host is at an address that is not public, {_NOR_ALLOWED}.")
 
 
 def _host(url: httpx2.URL) -> str:

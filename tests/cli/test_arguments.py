@@ -12,7 +12,7 @@ from ett_service.cli.main import VERBS, parser
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (seconds, "90", 90.0),
+        (seconds, "90s", 90.0),
         (seconds, "1.5s", 1.5),
         (seconds, "10m", 600.0),
         (seconds, "6h", 21_600.0),
@@ -37,7 +37,7 @@ def test_numbers_are_read_as_people_write_them(
 @pytest.mark.parametrize(
     ("read", "texts"),
     [
-        (seconds, ["", "-1", "6 h", "6w", "inf", "1e400", "m", "²m"]),
+        (seconds, ["", "3", "-1", "6 h", "6w", "inf", "1e400", "m", "²m"]),
         (share, ["", "%", "half", "nan", "-1%", "inf"]),
         (amount, ["", "-1", "1e31", "sNaN", "1,5"]),
         (whole, ["0", "-8", "1.5", "1e-1", "1e999999", "NaN"]),

@@ -66,6 +66,12 @@ def test_a_failure_names_what_went_wrong_and_what_to_try(
     [
         ("job nothing", 1, "No such job", "ett jobs"),
         ("jobs --state zzz", 1, "/query/state: enum", "--help"),
+        (
+            "fleet --by zzz",
+            1,
+            "`group_by`: unknown_dimension. It may be project,",
+            "code_version.\n",
+        ),
         ("jobs --sort zzz", 1, "/query/sort", "--help"),
         ("jobs --key ett_wrong", 5, "No valid key", "ett keys list"),
         ("jobs --key=", 5, "No valid key", "ett keys create"),

@@ -118,7 +118,8 @@ def test_a_pod_does_what_the_container_of_compose_does(
     given = {variable["name"]: variable["value"] for variable in container["env"]}
     assert given["ETT_CONFIG"] == theirs["environment"]["ETT_CONFIG"]
     secret = variables(KUBERNETES / "secret.env.example")
-    assert set(secret) == {"ETT_DATABASE_URL", "PGPASSWORD"} & set(theirs["environment"])
+    private = {"ETT_DATABASE_URL", "PGPASSWORD", "ETT_SECRET_KEY"}
+    assert set(secret) == private & set(theirs["environment"])
 
 
 def test_the_settings_exist_and_leave_the_work_to_the_workers() -> None:

@@ -26,6 +26,14 @@ def test_a_refusal_says_why(deployment: Deployment, over_http: HttpSource) -> No
         connect(deployment.server.url, "ett_wrong").jobs()
 
 
+def test_what_a_question_may_be_is_said_and_keys_are_not_blamed(over_http: HttpSource) -> None:
+    with pytest.raises(FrameError, match=r"/query/step: .*'1h', '1d' or '1w'") as failed:
+        over_http.rollups(step="2h")
+    assert failed.value.hint == ""
+    with pytest.raises(FrameError, match=r"`group_by`: .* may be project, team, model"):
+        over_http.summary(group_by=["teem"])
+
+
 def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(FrameError, match=r"127\.0\.0\.1:1") as failed:
         connect("http://127.0.0.1:1", "key").jobs()

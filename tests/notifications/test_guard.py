@@ -51,6 +51,14 @@ def test_anything_else_is_refused_to_whom_the_operator_did_not_name(url: str) ->
     assert not url or url not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://hooks.example/", "https://hooks.example:22/", "https://127.0.0.1/"]
+)
+def test_what_the_operator_could_allow_is_refused_with_the_setting_that_does(url: str) -> None:
+    with pytest.raises(Refused, match="`webhook_allow` in the settings"):
+        BY_API.destination(url)
+
+
 def test_the_operator_may_name_any_host_and_port_but_those_of_links_and_metadata() -> None:
     assert OF_SETTINGS.destination("http://10.1.2.3:9093/api").port == 9093
     for url in ("http://169.254.169.254/latest", "http://[fd00:ec2::254]/", "http://a@b/"):

@@ -104,8 +104,47 @@ def test_the_trainer_of_the_quickstart_is_killed_and_resumes(
     assert job["categories"]["effective_training"] > 1
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md", "examples/README.md"])
-def test_every_link_leads_to_a_file(page: str) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text("utf-8"))
-    assert links
-    assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def prose(page: Path) -> str:
+    """Return a page without its fenced blocks."""
+    return FENCED.sub("", page.read_text("utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a link to a heading of *page* may name, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    words = (re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in words}
+
+
+def test_every_link_leads_to_a_file_and_a_heading_of_it() -> None:
+    links = [
+        (page, *link)
+        for page in PAGES
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", prose(page))
+    ]
+    assert len(links) > 300
+    broken = []
+    for page, name, heading in links:
+        there = page.parent.joinpath(name) if name else page
+        is_named = not heading or there.suffix != ".md" or heading in anchors(there)
+        if not there.exists() or not is_named:
+            broken.append(f"{page.relative_to(ROOT)}: {name}#{heading}")
+    assert broken == []
+
+
+def test_every_table_has_one_rule_below_its_first_row() -> None:
+    tables = [
+        (page.relative_to(ROOT), table.splitlines())
+        for page in PAGES
+        for table in re.findall(r"(?:^\|.*\n)+", prose(page), re.MULTILINE)
+    ]
+    assert len(tables) > 100
+    ruled = [
+        (str(page), rows[0], [place for place, row in enumerate(rows[1:]) if not row.strip("|-: ")])
+        for page, rows in tables
+    ]
+    assert [each for each in ruled if each[2] != [0]] == []

@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def watching(cluster: Slurm, server: Server) -> Running:
     environment = cluster.environment | {"ETT_URL": server.url, "ETT_API_KEY": server.key}
     log = ("--controller-log", str(cluster.folder / "slurmctld.log"))
-    return Running("watch", "slurm", "--every", "1", *log, environment=environment)
+    return Running("watch", "slurm", "--every", "1s", *log, environment=environment)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, TypeVar
@@ -33,8 +33,9 @@ from ett_service.api.pagination import event_columns
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.api.state import AppState
 from ett_service.core.errors import EttError
-from ett_service.core.events import Event
+from ett_service.core.events import EVENT_TYPES, Event
 from ett_service.core.intervals import rfc3339
+from ett_service.core.words import Phase
 from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import BodyTooLarge, Code
@@ -259,6 +260,12 @@ _BATCH: dict[str, Any] = {
 }
 
 
+_WORDS: Mapping[Code, Iterable[str]] = {
+    Code.UNKNOWN_TYPE: EVENT_TYPES,
+    Code.UNKNOWN_PHASE: Phase,
+}
+
+
 @router.post(
     "/v1/events",
     operation_id="accept_events",
@@ -297,9 +304,16 @@ async def accept_events(request: Request, key: WritingKey, state: State) -> Resp
     answer = BatchAnswer.of(verdicts, store_epoch=store_epoch, errors=errors, finished=before)
     if verdicts.rejected and not verdicts.accepted and not verdicts.duplicate:
         members = {**answer.model_dump(exclude={"finished"}), "errors": errors}
-        raise Problem(ProblemKind.VALIDATION_FAILED, "Every event was rejected.", **members)
+        detail = _why_none(verdicts.errors[0].code)
+        raise Problem(ProblemKind.VALIDATION_FAILED, detail, **members)
     body = answer.model_dump_json(exclude=None if before else {"finished"})
     return Response(body, media_type="application/json")
+
+
+def _why_none(code: Code) -> str:
+    """Return why no event of a batch was taken, of which the first was rejected by *code*."""
+    words = f" It may be {', '.join(_WORDS[code])}." if code in _WORDS else ""
+    return f"Every event was rejected. The first: {code.sentence}{words}"
 
 
 def count_verdicts(

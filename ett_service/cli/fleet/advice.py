@@ -23,6 +23,10 @@ from ett_service.cli.verb import Failure, Verb
 from ett_service.report.advice import VERDICTS
 
 _VARIABLE = "TORCH_COMPILE_DYNAMIC_SOURCES"
+_NO_COMPILES = (
+    "Nothing to advise on: no compile has the id and the function by which advice tells compiles "
+    "apart. The client for PyTorch reports them."
+)
 _QUOTED = str.maketrans({character: f"\\{character}" for character in '\\"$`'})
 
 
@@ -193,7 +197,7 @@ def _write_compiles(answer: Answer, args: Namespace) -> None:
     if args.job:
         _write_compiles_of(answer)
         return
-    if answer["groups"]:
+    if answer["groups"] and answer["total"]["compiles"]:
         write_table((*group_columns(answer["group_by"]), *_COMPILES_OF_GROUP), answer["groups"])
     else:
         _write_compiles_of(answer["total"])
@@ -209,7 +213,8 @@ def _write_compiles_of(advice: Answer) -> None:
     elif advice["compiles"]:
         write_prose("No recompile that a dynamic source would stop.")
     else:
-        write_prose("No compiles with stages: nothing to advise on.")
+        write_prose(_NO_COMPILES)
+        return
     write_line()
     pairs = {
         "compiling": _of(advice["compile_seconds"], advice["compiles"], "compiles"),

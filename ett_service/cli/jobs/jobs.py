@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.charts.units import gpu_hours
+from ett_service.charts.units import count, gpu_hours
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
 from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
@@ -174,7 +174,12 @@ def _deletion(args: Namespace, job: str, dry_run: str | None = None) -> Any:
     return ask(args, place("/v1/jobs/{}", job), query, method="DELETE")
 
 
-_DELETIONS = (identifier("job"), text("events"), text("attempts"), text("corrections"))
+_DELETIONS = (
+    identifier("job"),
+    number("events", show=count),
+    number("attempts", show=count),
+    number("corrections", show=count),
+)
 
 
 def _write_deletions(deletions: list[Any], _args: Namespace) -> None:

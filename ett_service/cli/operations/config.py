@@ -1,6 +1,7 @@
 """``ett config``, and the settings, the database and the user of this machine for other verbs."""
 
 import getpass
+import json
 import os
 import socket
 from argparse import Namespace
@@ -64,7 +65,16 @@ def _settings(args: Namespace) -> Mapping[str, Any]:
 
 
 def _write_settings(settings: Mapping[str, Any], _args: Namespace) -> None:
-    write_table(_COLUMNS, [{"setting": name, **entry} for name, entry in settings.items()])
+    rows = [
+        {"setting": name, "value": _as_written(entry["value"]), "source": entry["source"]}
+        for name, entry in settings.items()
+    ]
+    write_table(_COLUMNS, rows)
+
+
+def _as_written(value: object) -> str:
+    """Return *value* as the environment takes it, so that it may be copied from here."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _write_valid(_settings: Any, _args: Namespace) -> None:

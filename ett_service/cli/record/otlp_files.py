@@ -131,6 +131,8 @@ def _messages(path: Path) -> Iterator[_Message]:
         yield _Message(1, _whole(path))
     elif first[:1] == b"\0":
         yield from _framed(path)
+    elif first.strip() == b"{":
+        yield _over_lines(path)
     else:
         yield from _lines(path)
 
@@ -149,6 +151,16 @@ def _lines(path: Path) -> Iterator[_Message]:
             pieces, size = [], 0
     if size:
         yield _Message(number, b"".join(pieces) if size <= _MOST_BYTES else None)
+
+
+def _over_lines(path: Path) -> _Message:
+    """Return the one request of a file that a person, or a program for people, has indented."""
+    body = bytearray()
+    for _, piece in pieces_of(path):
+        body += piece
+        if len(body) > _MOST_BYTES:
+            return _Message(1, None)
+    return _Message(1, bytes(body))
 
 
 def _whole(path: Path) -> bytes | None:

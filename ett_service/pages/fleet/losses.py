@@ -210,7 +210,7 @@ def failures(gathered: FleetAnswers) -> Panel:
     ranked = sorted(now["failures"]["by"], key=lambda failure: (-failure["count"], _cause(failure)))
     rows = [
         (
-            _cause(failure),
+            Cell(_cause(failure), href=_failing(gathered.view, failure["cause"])),
             counted(count(failure["count"]), failure["count"]),
             percent(share(failure["count"], whole)),
             count(last.get(_cause(failure), 0)),
@@ -229,10 +229,10 @@ def failures(gathered: FleetAnswers) -> Panel:
     )
 
 
-def _failing(view: View) -> str:
-    """Return the address of the jobs of a window that failed most often."""
+def _failing(view: View, cause: str | None = None) -> str:
+    """Return the address of the jobs of a window that failed most often, for *cause* if given."""
     days = {"from": written(view.from_us), "to": written(view.to_us), "project": view.project}
-    return Question("/jobs", {**days, "sort": "-failures"}).address
+    return Question("/jobs", {**days, "cause": cause, "sort": "-failures"}).address
 
 
 def _cause(failure: Answer) -> str:

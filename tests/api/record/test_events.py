@@ -11,6 +11,7 @@ import zstandard
 from sqlalchemy import Connection
 
 from ett_service.core.intervals import rfc3339
+from ett_service.ingest.refusals import Code
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.jobs import listing
@@ -184,7 +185,8 @@ def test_a_request_is_refused_as_a_whole(service: Service, case: str) -> None:
     body, headers, status, kind = REFUSED_REQUESTS[case]
     got, problem = _post(service, body, headers)
     assert (got, problem["type"]) == (status, f"urn:ett-service:problem:{kind}")
-    assert "evil" not in problem.get("detail", "")
+    assert problem["detail"]
+    assert "evil" not in problem["detail"]
     if status == 413:
         assert problem["limit"] > 0
 
@@ -231,6 +233,9 @@ def test_a_batch_of_which_no_event_stands_is_422_with_a_code_and_a_pointer(
     assert error["index"] == 0
     assert error["code"] == code
     assert error["pointer"].startswith(f"/events/0{pointer}")
+    assert next(each.sentence for each in Code if each == code) in problem["detail"]
+    assert (", train_loop, " in problem["detail"]) == (code == "unknown_phase")
+    assert (", phase_started, " in problem["detail"]) == (code == "unknown_type")
     assert "evil" not in json.dumps(problem)
 
 

@@ -141,8 +141,10 @@ def test_without_compiles_there_is_nothing_to_advise_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["compile-advice", "--where", "team:nobody", *COMPILING_DAY]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("No compiles with stages: nothing to advise on.\n")
+    sentence, empty, read = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("Nothing to advise on: no compile has the id and the function")
+    assert empty == ""
+    assert read.startswith("Read: 0 of 0 jobs")
 
 
 def test_a_window_of_one_job_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,10 @@ def test_an_estimate_needs_no_server(capsys: pytest.CaptureFixture[str]) -> None
     [
         "--price 3.5",
         "--price 3.5 --discount 65% --interrupted-every 6h --restart 10m --interval 30m",
-        "--scale 1024,16384,131072 --failures-per-node-day 0.0038 --save 60s --restart 10m",
+        (
+            "--price 3.5 --scale 1024,16384,131072 --failures-per-node-day 0.0038 --save 60s"
+            " --restart 10m"
+        ),
     ],
 )
 def test_the_page_shows_what_is_printed(more: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +84,7 @@ def test_interruptions_take_time_from_spot_machines(capsys: pytest.CaptureFixtur
 
 
 def test_other_scales_follow_from_the_rate_of_failures(capsys: pytest.CaptureFixture[str]) -> None:
-    scale = ("--scale", "1024,16384", "--failures-per-node-day", "0.0038", "--save", "60")
+    scale = ("--scale", "1024,16384", "--failures-per-node-day", "0.0038", "--save", "60s")
     small, large = printed_json(capsys, *ON_A100, *scale, "--restart", "10m")["scales"]
 
     assert (small["accelerators"], large["accelerators"]) == (1024, 16_384)
@@ -106,7 +109,7 @@ def test_a_scale_at_which_nothing_trains_has_no_hours(capsys: pytest.CaptureFixt
         (CLIMATE, "--peak-teraflops: Give it"),
         ((*ON_A100, "--ett", "150%"), "--ett: It must lie above 0"),
         ((*ON_A100, "--discount", "0.5"), "--interval: Give it"),
-        ((*ON_A100, "--discount", "0.5", "--interval", "0"), "--interval: It must be positive"),
+        ((*ON_A100, "--discount", "0.5", "--interval", "0s"), "--interval: It must be positive"),
         ((*ON_A100, "--scale", "8"), "--failures-per-node-day: Give it"),
     ],
 )

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,18 @@ def test_show_hides_the_password_of_the_database(
     printed = capsys.readouterr().out
     assert "postgresql+psycopg://ett:***@db/ett" in printed
     assert "hunter2" not in printed
+
+
+def test_show_prints_values_as_the_environment_takes_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", "show"]) == 0
+    rows = [re.split(r" {2,}", row) for row in capsys.readouterr().out.splitlines()]
+    values = {row[0]: row[1] for row in rows if len(row) == 3}
+    for name in ("embedded_worker", "overload", "detection", "prices"):
+        monkeypatch.setenv(f"ETT_{name.upper()}", values[name])
+
+    assert main(["config", "check"]) == 0
 
 
 def test_a_named_file_is_the_one_that_is_read(

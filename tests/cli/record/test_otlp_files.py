@@ -51,6 +51,8 @@ def test_every_way_in_which_the_collector_writes_is_the_same(tmp_path: Path) -> 
     pretty = json.dumps(json.loads(json_body(JOB, SPANS)))
     ways = {
         "lines.json": pretty.encode(),
+        "indented.json": json.dumps(json.loads(pretty), indent=2).encode(),
+        "indented.json.gz": gzip.compress(json.dumps(json.loads(pretty), indent=2).encode()),
         "packed.json.gz": gzip.compress(json_body(JOB, SPANS)),
         "whole.binpb": body,
         "framed.pb": framed(body),

@@ -83,7 +83,7 @@ def test_it_survives_outages_sends_the_end_and_stops_on_sigterm(slurm: Accountin
         return Reply(500) if is_down else accepting(received)
 
     with serving(answer) as web:
-        options = ("--every", "0.1", "--since", "1000d", "--url", web.url)
+        options = ("--every", "0.1s", "--since", "1000d", "--url", web.url)
         watcher = Running("watch", "slurm", *options, environment=bare_environment())
         try:
             wait_for(lambda: len(web.received) > 1)
@@ -130,7 +130,7 @@ def test_a_launch_of_another_cluster_stays_refused_as_it_goes_on(
     assert main(["watch", "slurm", "--once", "--since", "9999d"]) == 0
     slurm.holds({**job, "Cluster": "beta"})
     watcher = Running(
-        "watch", "slurm", "--every", "0.1", "--since", "9999d",
+        "watch", "slurm", "--every", "0.1s", "--since", "9999d",
         environment=bare_environment() | {"ETT_URL": served.url, "ETT_API_KEY": served.key},
     )  # fmt: skip
     try:

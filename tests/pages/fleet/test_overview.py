@@ -1,6 +1,7 @@
 """The fleet's page shows the numbers of the API."""
 
 import re
+from urllib.parse import parse_qsl, urlsplit
 
 from ett_service.charts.units import duration, gpu_hours, percent
 from ett_service.pages.links import job_page
@@ -119,8 +120,15 @@ def test_a_category_leads_to_the_jobs_that_have_most_of_it(site: Site) -> None:
 
 def test_causes_lead_to_the_jobs_that_failed_most(site: Site) -> None:
     browser = site.reader()
-    link = next(each for each in Document.of(browser.get("/")).links if "sort=-failures" in each)
-    assert Document.of(browser.get(link)).all("table")
+    links = [each for each in Document.of(browser.get("/")).links if "sort=-failures" in each]
+    every = next(each for each in links if "cause=" not in each)
+    assert Document.of(browser.get(every)).all("table")
+    for link in links:
+        listed = dict(parse_qsl(urlsplit(link).query))
+        jobs = site.api().get("/v1/jobs", params=listed).json()["jobs"]
+        assert jobs
+        assert {job_page(job["job"]) for job in jobs} <= {*Document.of(browser.get(link)).links}
+    assert len(links) > 1
 
 
 def test_a_window_without_jobs_leads_to_the_latest_job(site: Site) -> None:
