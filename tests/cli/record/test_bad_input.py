@@ -173,8 +173,9 @@ class ClocksPutBack(tzinfo):
     def __init__(self, until: datetime) -> None:
         self._until = until.replace(tzinfo=None)
 
-    def utcoffset(self, local: datetime | None) -> timedelta:
-        assert local is not None
+    def utcoffset(self, local: datetime | None) -> timedelta | None:
+        if local is None:  # it has no offset for all times
+            return None
         shown = local.replace(tzinfo=None, fold=0)
         is_first = shown < self._until - timedelta(hours=1) or (
             shown < self._until and not local.fold
