@@ -62,7 +62,8 @@ def valid_data_is_refused_for_a_reason(
 
 def has_reason(fault: dict[str, Any], body: Any) -> bool:
     """Return whether no schema could have said so."""
-    if fault["code"] == "wrong_type":  # 1.0 is an integer to a schema, and none as it is written
+    # 1.0 is an integer to a schema, and none as it is written.
+    if fault["code"] in ("wrong_type", "int_type"):
         return holds_whole_float(standing_at(fault["pointer"], body))
     return fault["code"] in REASONS
 
