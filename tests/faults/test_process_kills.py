@@ -182,8 +182,10 @@ def test_a_database_that_is_killed_loses_nothing_and_is_found_again(
                 session = wait_for(lambda: a_session(cluster))
                 number = signal.SIGTERM if how == "terminated" else signal.SIGKILL
                 postgres.signal_session(session, number)
+                wait_for(lambda: not Path(f"/proc/{session}").exists())
 
         storm(senders, tally, rounds or tally.share(share), kill)
+        wait_for(lambda: a_session(cluster))  # what was acknowledged may have been on its way
         check(senders, tally)
         assert set(senders.statuses) <= {200, 503}
 

@@ -9,12 +9,15 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from io import BufferedReader
+from typing import cast
 
 ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read unless the caller asks for more."""
 
 _CHUNK = 1 << 16
+_HEAD_LIMIT = 1 << 15  #: bytes; while a longer head is parsed, no other thread would run for long
 
 
 class Unreachable(OSError):
@@ -97,9 +100,54 @@ def _opener() -> urllib.request.OpenerDirector:
     """
     opener = urllib.request.OpenerDirector()
     opener.add_handler(urllib.request.ProxyHandler())
-    opener.add_handler(urllib.request.HTTPHandler())
-    opener.add_handler(urllib.request.HTTPSHandler())
+    opener.add_handler(_OverTcp())
+    opener.add_handler(_OverTls())
     return opener
+
+
+class _Head:
+    """Reads the lines of an answer up to its body, and no more than the limit."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._left = _HEAD_LIMIT
+
+    def readline(self, size: int = -1) -> bytes:
+        line = self._file.readline(size)
+        self._left -= len(line)
+        if self._left < 0:
+            raise HTTPException(f"the head of the answer is longer than {_HEAD_LIMIT} bytes")
+        return line
+
+
+class _Answer(HTTPResponse):
+    """An answer whose head is bounded."""
+
+    def begin(self) -> None:
+        whole = self.fp
+        self.fp = cast("BufferedReader", _Head(whole))
+        try:
+            super().begin()
+        finally:
+            self.fp = whole
+
+
+class _TcpConnection(HTTPConnection):
+    response_class = _Answer
+
+
+class _TlsConnection(HTTPSConnection):
+    response_class = _Answer
+
+
+class _OverTcp(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_TcpConnection, req)
+
+
+class _OverTls(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_TlsConnection, req)
 
 
 def _exchange(sent: urllib.request.Request, timeout: float, answer_limit: int) -> Response:

@@ -79,6 +79,19 @@ def test_an_endless_answer_is_cut_off() -> None:
         request("GET", web.url, answer_limit=1000)
 
 
+@pytest.mark.parametrize("names", ["X", "XYZ"])
+def test_a_long_head_is_not_read(names: str) -> None:
+    long = dict.fromkeys(names, "x" * (33_000 // len(names)))
+    short = dict.fromkeys(names, "x" * (30_000 // len(names)))
+    with (
+        serving(lambda _: Reply(200, b"x", long)) as web,
+        pytest.raises(Unreachable, match="head of the answer is longer than 32768 bytes"),
+    ):
+        request("GET", web.url)
+    with serving(lambda _: Reply(200, b"x", short)) as web:
+        assert request("GET", web.url).body == b"x"
+
+
 def test_a_malformed_key_is_never_shown() -> None:
     with serving() as web, pytest.raises(Unreachable) as caught:
         request("GET", web.url, "ett_sec\nret")
