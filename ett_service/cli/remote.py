@@ -144,7 +144,7 @@ def exchange(
 
 def refusal(response: Response, args: Namespace) -> Failure:
     """Return the failure that a response of status 400 or more is, with what to try."""
-    message = _message(response)
+    message = response.problem
     if response.status == _NO_KEY:
         hint = "The server does not know this key. `ett keys list` shows the keys it has."
         if not args.key:
@@ -161,26 +161,3 @@ def refusal(response: Response, args: Namespace) -> Failure:
         return Failure(message, f"`ett {verb} --help` explains the arguments.")
     request_id = response.headers.get("x-request-id", "unknown")
     return Failure(message, f"The server's log has more under request id {request_id}.")
-
-
-def _message(response: Response) -> str:
-    try:
-        problem = json.loads(response.body)
-        detail = problem.get("detail")
-        faults = [
-            _fault(fault, detail)
-            for fault in problem.get("errors", ())
-            if f": {fault['code']}." not in (detail or "")  # it has been said
-        ]
-        return " ".join(filter(None, [f"{problem['title']}.", detail, *faults]))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return f"the server answered with status {response.status}"
-
-
-def _fault(fault: Mapping[str, Any], detail: str | None) -> str:
-    text = f"{fault['pointer']}: {fault['code']}."
-    allowed = fault.get("allowed")
-    if detail or not allowed:
-        return text
-    words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}"
-    return f"{text} {words.removesuffix('.')}."

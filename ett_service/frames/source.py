@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pandas as pd
 
-from ett_service.client.sending.transport import Unreachable, request
+from ett_service.client.sending.transport import Response, Unreachable, request
 from ett_service.core.errors import EttError
 from ett_service.frames import columns
 from ett_service.frames.columns import typed
@@ -174,7 +174,7 @@ class ServerAnswers:
         except Unreachable as error:
             raise FrameError(str(error), "Start one with `ett serve`.") from None
         if answer.status >= _REFUSED:
-            raise _refusal(answer.body, answer.status)
+            raise _refusal(answer)
         return json.loads(answer.body)
 
     def pages(self, path: str, member: str, **query: object) -> Iterator[Any]:
@@ -205,21 +205,8 @@ def _instant(when: When) -> str | None:
     return when
 
 
-def _refusal(body: bytes, status: int) -> FrameError:
-    try:
-        problem = json.loads(body)
-        faults = [_fault(fault) for fault in problem.get("errors", ())]
-        said = problem.get("detail") or " ".join(faults)
-        message = f"{problem['title']}. {said}".rstrip()
-    except (ValueError, KeyError, TypeError, AttributeError):
-        message = f"the server answered with status {status}"
-    if status in _NOT_ALLOWED:
-        return FrameError(message, "Is the key one that may read this? `ett keys list` shows them.")
-    return FrameError(message)
-
-
-def _fault(fault: Mapping[str, Any]) -> str:
-    """Return where something is wrong and what it may be."""
-    allowed = fault.get("allowed") or ()
-    words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}."
-    return f"{fault['pointer']}: {fault['code']}. {words if allowed else ''}".rstrip()
+def _refusal(response: Response) -> FrameError:
+    if response.status in _NOT_ALLOWED:
+        hint = "Is the key one that may read this? `ett keys list` shows them."
+        return FrameError(response.problem, hint)
+    return FrameError(response.problem)

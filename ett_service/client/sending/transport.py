@@ -2,6 +2,7 @@
 
 import encodings.idna  # noqa: F401 -- a fork while a thread first looks it up would lose it
 import gzip
+import json
 import ssl
 import time
 import urllib.error
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import BufferedReader
-from typing import cast
+from typing import Any, cast
 
 ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read unless the caller asks for more."""
@@ -48,6 +49,30 @@ class Response:
     def content_type(self) -> str:
         """The media type alone, in lower case."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def problem(self) -> str:
+        """What a problem document (RFC 9457) says, in one line; without one, the status."""
+        try:
+            document = json.loads(self.body)
+            detail = document.get("detail") or ""
+            faults = [
+                _fault(fault, is_explained=bool(detail))
+                for fault in document.get("errors", ())
+                if f": {fault['code']}." not in detail  # of a parameter, which detail then names
+            ]
+            return " ".join(filter(None, [f"{document['title']}.", detail, *faults]))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"the server answered with status {self.status}"
+
+
+def _fault(fault: Mapping[str, Any], *, is_explained: bool) -> str:
+    text = f"{fault['pointer']}: {fault['code']}."
+    allowed = fault.get("allowed")
+    if is_explained or not allowed:
+        return text
+    words = allowed if isinstance(allowed, str) else f"It may be {', '.join(allowed)}"
+    return f"{text} {words.removesuffix('.')}."
 
 
 def request(
