@@ -16,8 +16,9 @@ from hypothesis import settings
 
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.keys import create_project
-from tests.builders.clock import RECEIVED_AT
+from tests.builders.clock import RECEIVED_AT, Clock
 from tests.builders.databases import postgres
 from tests.builders.databases.engines import CITUS, DIALECTS, SERVERS, clear, new_postgresql
 from tests.builders.servers.application import Service, running
@@ -244,3 +245,11 @@ def service(store: Store) -> Iterator[Service]:
     """Return the application on a store, with a clock and a worker that the test moves by hand."""
     with running(store) as service:
         yield service
+
+
+@pytest.fixture
+def elapsed(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the clock by which jobs that failed, or were slow to fold, are left alone."""
+    clock = Clock()
+    monkeypatch.setattr(dirty_marks, "monotonic_us", clock)
+    return clock

@@ -36,7 +36,7 @@ from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.cohort_cap import COHORTS_A_DAY, CohortCapping
 from ett_service.storage.fleet.contributions import CohortIds
 from ett_service.storage.record import dirty_marks
-from ett_service.storage.record.dirty_marks import JobKey, JobQueue, Slots, Took
+from ett_service.storage.record.dirty_marks import JobKey, JobQueue, Slots, Took, monotonic_us
 from ett_service.worker.metrics import MetricsOptions, MetricsThread
 from ett_service.worker.slots import LEASE_SECONDS, SlotsThread
 from ett_service.worker.thread import PeriodicThread
@@ -226,13 +226,13 @@ class Folding:
 
     @contextmanager
     def _timed(self, key: JobKey) -> Iterator[None]:
-        began_ns, busy_ns = time.monotonic_ns(), time.thread_time_ns()
+        began_us, busy_ns = monotonic_us(), time.thread_time_ns()
         try:
             yield
         finally:
             before = self._took.get(key, Took(0, 0))
             self._took[key] = Took(
-                before.wall_us + (time.monotonic_ns() - began_ns) // 1000,
+                before.wall_us + monotonic_us() - began_us,
                 before.processor_us + (time.thread_time_ns() - busy_ns) // 1000,
             )
 
@@ -260,7 +260,7 @@ class Folding:
             self._cohort_ids[key.project_id] |= fold.cohort_ids
         if usable := fold or before:
             self._folds.keep(usable)
-        self._queue.done(key, self._now_us(), self._ended_with(key))
+        self._queue.done(key, self._ended_with(key))
         self._unmerged |= fold is not None
         return fold is not None
 
@@ -280,7 +280,7 @@ class Folding:
 
     def _put_off(self, key: JobKey, error: Exception) -> None:
         self._ended_with(key)
-        seconds = self._queue.failed(key, self._now_us())
+        seconds = self._queue.failed(key)
         log.error(
             "A job could not be folded; it will be retried in %.0f s.",
             seconds,

@@ -134,7 +134,7 @@ def test_a_slow_job_keeps_no_other_waiting(
 
 
 def test_jobs_that_are_slow_to_fold_take_half_of_the_threads(
-    store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
+    store: Store, project_id: int, elapsed: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = started(store, project_id, *(f"slow-{number}" for number in range(5)))
     begun, go_on = set(), threading.Event()
@@ -147,16 +147,15 @@ def test_jobs_that_are_slow_to_fold_take_half_of_the_threads(
         assert go_on.wait(PATIENCE_S)
 
     before_preparing(monkeypatch, work_and_wait)
-    clock = Clock()
-    with folding_of(store, clock) as jobs:
+    with folding_of(store) as jobs:
         go_on.set()
         jobs.pick()
         assert jobs.settle_all() == 5
         go_on.clear()
         begun.clear()
-        clock.now_us += HOUR
+        elapsed.now_us += HOUR
         for key in slow:
-            deliver(store, key, [progress(1, clock.now_us)])
+            deliver(store, key, [progress(1)])
         jobs.pick()
         half = 4 if store.dialect == "postgresql" else 1
         assert wait_for(lambda: len(begun) == half)

@@ -26,15 +26,14 @@ T = TypeVar("T")
 
 
 def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
-    store: Store, project_id: int, caplog: pytest.LogCaptureFixture
+    store: Store, project_id: int, elapsed: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken, sound = JobKey(project_id, "broken"), JobKey(project_id, "sound")
     for key in (broken, sound):
         deliver(store, key, [event(AttemptStarted)])
     unreadable = update(schema.event).where(schema.event.c.job == "broken").values(body="{")
     store.write(lambda conn: conn.execute(unreadable))
-    clock = Clock()
-    worker = Worker(store, clock)
+    worker = Worker(store, Clock())
 
     with caplog.at_level(logging.ERROR):
         assert worker.run_once() == 1
@@ -46,13 +45,13 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
     assert vars(record)["job_key"] == "broken"
 
     with caplog.at_level(logging.ERROR):
-        clock.now_us += SECOND
+        elapsed.now_us += SECOND
         worker.run_once()
     assert len(caplog.records) == 2
 
 
 def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
-    store: Store, project_id: int
+    store: Store, project_id: int, elapsed: Clock
 ) -> None:
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     worker = Worker(store, clock)
@@ -66,7 +65,7 @@ def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
     assert marked(store) == [key]
 
     store.write(lambda conn: conn.execute(rows.values(type="progress")))
-    clock.now_us += SECOND
+    elapsed.now_us += SECOND
     worker.run_once()
 
     assert marked(store) == []
@@ -87,7 +86,7 @@ def evaluated(minutes: range) -> list[Event]:
 
 
 def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
-    store: Store, project_id: int
+    store: Store, project_id: int, elapsed: Clock
 ) -> None:
     key, clock = JobKey(project_id, "llm-70b"), Clock()
     worker = Worker(store, clock)
@@ -97,7 +96,7 @@ def test_a_fold_that_a_failed_write_has_used_up_is_not_gone_on_from(
     with without(store, "segment"):
         assert worker.run_once() == 0
 
-    clock.now_us += SECOND
+    elapsed.now_us += SECOND
     assert worker.run_once() == 1
 
     assert stored(store, key) == recomputed(store, key, clock.now_us)

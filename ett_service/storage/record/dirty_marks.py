@@ -1,6 +1,7 @@
 """Keys of jobs, the marks of those that have to be folded, in which order, and their locks."""
 
 import secrets
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -180,6 +181,11 @@ _REST = 4
 """It rests for so many times as long: one that is sent to all the time has a fifth of a thread."""
 
 
+def monotonic_us() -> int:
+    """Return the time since some instant; unlike the time of day, nobody sets it back."""
+    return time.monotonic_ns() // 1000
+
+
 class Turn(NamedTuple):
     """What is to be done next."""
 
@@ -199,6 +205,8 @@ class Rest(NamedTuple):
 
     until_us: int
     quiet_us: int  #: or until so long nothing came: that is then all, and soon to be told
+    marked_us: int | None = None  #: its newest mark, by the clock of who made it
+    seen_us: int = 0  #: when that mark was found
 
 
 class JobQueue:
@@ -228,41 +236,50 @@ class JobQueue:
         """
         most = self._most + len(self._not_before) + len(self._rests) + len(without)
         work = waiting(conn, now_us, most, slots)
-        marked_us = work.last_marked_us
+        elapsed_us = monotonic_us()
         ready = [
             key
-            for key in dict.fromkeys([*marked_us, *work.due])
+            for key in dict.fromkeys([*work.last_marked_us, *work.due])
             if key not in without
-            and self._not_before.get(key, now_us) <= now_us
-            and (resting or self._is_rested(key, now_us, marked_us.get(key, now_us)))
+            and self._not_before.get(key, elapsed_us) <= elapsed_us
+            and (resting or self._is_rested(key, elapsed_us, work.last_marked_us.get(key)))
         ]
         return Turn(ready[: self._most], work.unmerged)
 
-    def _is_rested(self, key: JobKey, now_us: int, marked_us: int) -> bool:
+    def _is_rested(self, key: JobKey, elapsed_us: int, marked_us: int | None) -> bool:
         rest = self._rests.get(key)
-        return rest is None or rest.until_us <= now_us or marked_us + rest.quiet_us <= now_us
+        if rest is None or rest.until_us <= elapsed_us:
+            return True
+        if marked_us is None:
+            return False
+        if rest.marked_us != marked_us:
+            self._rests[key] = rest = rest._replace(marked_us=marked_us, seen_us=elapsed_us)
+        return rest.seen_us + rest.quiet_us <= elapsed_us
 
     def is_slow(self, key: JobKey) -> bool:
         """Whether the job was slow to fold the last time."""
         return key in self._rests
 
-    def failed(self, key: JobKey, now_us: int) -> float:
+    def failed(self, key: JobKey) -> float:
         """Put the job off, and return for how many seconds."""
         failures = self._failures.get(key, 0)
         pause_us = min(_FIRST_RETRY_US << min(failures, 10), _LONGEST_RETRY_US)
         self._failures[key] = failures + 1
-        self._not_before[key] = now_us + pause_us
+        self._not_before[key] = monotonic_us() + pause_us
         return pause_us / SECOND_US
 
-    def done(self, key: JobKey, now_us: int, took: Took) -> None:
+    def done(self, key: JobKey, took: Took) -> None:
         """Forget the failures of the job, and let it rest for as long as its fold demands."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
         self._rests.pop(key, None)
         if took.processor_us >= _SLOW_US:
+            now_us = monotonic_us()
             over_us = now_us - HOUR_US  # what was slow so long ago is likely over
-            recent = {each: rest for each, rest in self._rests.items() if rest.until_us > over_us}
-            self._rests = {**recent, key: Rest(now_us + _REST * took.wall_us, took.processor_us)}
+            self._rests = {
+                each: rest for each, rest in self._rests.items() if rest.until_us > over_us
+            }
+            self._rests[key] = Rest(now_us + _REST * took.wall_us, took.processor_us)
 
 
 def count(conn: Connection) -> int:
