@@ -92,6 +92,7 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what lives as long as the tests: seven thousand items."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(700, 10, 1000)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

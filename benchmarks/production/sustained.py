@@ -128,7 +128,7 @@ def waiting_s(store: Readable) -> float:
 def folded(store: Readable) -> int:
     """Count the events that the ledgers know."""
     with store.reading() as conn:
-        return conn.scalar(select(func.sum(job_ledger.c.event_count))) or 0
+        return int(conn.scalar(select(func.sum(job_ledger.c.event_count))) or 0)
 
 
 def until(done: Callable[[], bool]) -> None:

@@ -15,6 +15,8 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import Cohort
 from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import Cells, contribution, first_difference
+from ett_service.core.fleet.counters import SettledStops, settled_stops
+from ett_service.core.fleet.owned_time import last_at
 from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.fold import JobFold
@@ -79,9 +81,15 @@ class FoldedJob:
         """Return what the job adds to the fleet, from the hour of the instant *since* on."""
         return contribution(self.ledger, self.exclusions, since)
 
-    def counter_sample(self) -> CounterSample:
-        """Return what the job adds to the counters of /metrics."""
-        return counter_sample(self.key, self.ledger, self.exclusions)
+    def stops_until(self, since: int | None, known: SettledStops | None) -> SettledStops:
+        """Count the checkpoint stops before *since*, or before the end; see ``roll_up``."""
+        if since is None:
+            return settled_stops(self.ledger, last_at(self.ledger))
+        return settled_stops(self.ledger, since, known)
+
+    def counter_sample(self, stops: SettledStops | None = None) -> CounterSample:
+        """Return what the job adds to the counters of /metrics; *stops* were counted before."""
+        return counter_sample(self.key, self.ledger, self.exclusions, stops)
 
 
 def take_in(record: JobRecord, limits: Limits, previous: JobFold | None = None) -> JobFold:
@@ -163,6 +171,7 @@ class KeptFold:
     revision: int
     ledger: JobLedger  #: what is stored
     exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
+    stops: SettledStops = field(default_factory=SettledStops)  #: of that ledger
     cohort_ids: CohortIds = field(default_factory=dict)  #: of what it added to the fleet
 
 
@@ -174,6 +183,7 @@ class Prepared:
     folded: FoldedJob
     head: Head
     changes: JobChanges
+    stops: SettledStops
 
     def write(self, conn: Connection, now_us: int, cohort_ids: Mapping[Cohort, int]) -> KeptFold:
         """Write what differs, sent with the commit: *conn* reads no more."""
@@ -190,7 +200,8 @@ class Prepared:
             self.head.revision,
             self.folded.ledger,
             self.folded.exclusions,
-            cohort_ids=ids,
+            self.stops,
+            ids,
         )
 
 
@@ -276,8 +287,8 @@ def _prepared(
     is_new = job.head is None  # nothing is stored of the job
     stored = LedgerRows() if is_new else _stored(conn, folded, previous)
     changes.compare_ledger(key, folded.ledger, head, stored)
-    roll_up(conn, changes, folded, previous, is_new=is_new)
-    return Prepared(job, folded, head, changes)
+    stops = roll_up(conn, changes, folded, previous, is_new=is_new)
+    return Prepared(job, folded, head, changes, stops)
 
 
 def _folded(
@@ -307,11 +318,11 @@ def roll_up(
     previous: KeptFold | None = None,
     *,
     is_new: bool = False,
-) -> None:
+) -> SettledStops:
     """Gather what the job adds to the fleet and to the counters.
 
     Where *previous* is what was stored before, only from the first hour on that differs. Where the
-    job *is_new*, nothing is stored, and nothing read.
+    job *is_new*, nothing is stored, and nothing read. Returns the checkpoint stops that stay as they are.
     """
     since = None
     if previous and previous.exclusions == folded.exclusions:
@@ -319,7 +330,9 @@ def roll_up(
     cells = folded.cells(since)
     stored = {} if is_new else contributions.existing(conn, folded.key, since)
     changes.compare_cells(folded.key, cells, stored)
-    changes.compare_sample(folded.key, folded.counter_sample())
+    stops = folded.stops_until(since, previous.stops if previous else None)
+    changes.compare_sample(folded.key, folded.counter_sample(stops))
+    return stops
 
 
 def is_outdated(head: Head | None, now_us: int) -> bool:

@@ -5,6 +5,7 @@ needs no packages but its own.
 """
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -16,6 +17,10 @@ from typing import Any
 from ett_service.cli.verb import Exit, Failure, Verb, check_options, check_verb, perform
 from ett_service.client import __version__
 from ett_service.core.errors import EttError
+
+#: What lives long, such as folds kept for what comes next, holds no cycles. To look through all of
+#: it after each hundredth collection of what is young took a third of the time of a fold.
+_COLLECTIONS = (700, 10, 1000)
 
 INSTALL = "pip install 'ett-service[server]'"
 _INTERRUPTED = 130  # what shells report of a command that SIGINT ended
@@ -121,6 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; see ``Exit``."""
     if "_ARGCOMPLETE" in os.environ:  # set by the code of `ett completion`
         importlib.import_module("ett_service.cli.completion").answer(parser)
+    gc.set_threshold(*_COLLECTIONS)
     words = _joined(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), "")
     try:

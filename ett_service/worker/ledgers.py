@@ -69,6 +69,7 @@ class Folding:
         self._now_us = now_us
         self._limits = limits
         self._open_every_us = open_every_us
+        self._has_one_writer = store.dialect == "sqlite"
         self._most_threads = _THREADS[store.dialect]
         self._most_slow = self._most_threads // 2
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
@@ -92,8 +93,8 @@ class Folding:
     def pick(self, slots: Slots = None, most_cold: int = _COLD, *, resting: bool = False) -> None:
         """Begin with the jobs whose turn it is, and with *resting* ones if they are wanted.
 
-        Those that are folded forward need not wait for what is prepared before it is written:
-        whole reads, of which there are up to *most_cold* at a time, and slow jobs.
+        Whole reads, of which there are up to *most_cold* at a time, and slow jobs are prepared
+        before they are written. So is what is folded forward where all senders need one writer.
         """
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
@@ -107,11 +108,10 @@ class Folding:
             fold = self._folds.take(key)
             if is_slow:
                 self._slow.add(key)
-                self._prepare(key, fold)
-            elif fold:
+            if fold and not is_slow and not self._has_one_writer:
                 self._refresh(key, fold)
-            elif len(self._reading) < most_cold:
-                self._prepare(key, None)
+            elif fold or is_slow or len(self._reading) < most_cold:
+                self._prepare(key, fold)
         ended = time.monotonic()
         self._pick_after = ended + _PICKING_SHARE * (ended - began)
 

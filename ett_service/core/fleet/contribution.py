@@ -62,12 +62,17 @@ def instant_amounts(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantA
 
     What happened before *since* may be left out.
     """
+    yield from amounts_without_stops(ledger, since)
+    yield from checkpoint_stops(ledger, since)
+
+
+def amounts_without_stops(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmounts]:
+    """Yield what :func:`instant_amounts` does, but for checkpoint stops."""
     yield from _of_the_job(ledger)
     for attempt in ledger.attempts:
         if attempt.ended_at >= since:
             yield from _of_the_attempt(attempt)
     yield from _recovered(ledger, since)
-    yield from _checkpoint_stops(ledger, since)
 
 
 def changed_amounts(before: JobLedger, after: JobLedger) -> set[InstantAmounts]:
@@ -133,8 +138,8 @@ def _recovered(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmount
             yield InstantAmounts(recovery.end_at, recovery.resumed, tally=tally)
 
 
-def _checkpoint_stops(ledger: JobLedger, since: int) -> Iterator[InstantAmounts]:
-    """Yield each stop for a checkpoint that is over, in order."""
+def checkpoint_stops(ledger: JobLedger, since: int = -NEVER) -> Iterator[InstantAmounts]:
+    """Yield each stop for a checkpoint that is over, in order, unless it was before *since*."""
     segments = ledger.segments
     first = max(0, bisect_left(segments, (since,)) - 1)
     for start, end, category, _, number in segments[first:]:

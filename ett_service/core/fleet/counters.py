@@ -11,11 +11,12 @@ is in microseconds.
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ett_service.core.events import Exclusion
-from ett_service.core.fleet.contribution import instant_amounts
+from ett_service.core.fleet.contribution import amounts_without_stops, checkpoint_stops
 from ett_service.core.fleet.owned_time import Frame, OwnedTime, fits, last_at, owned_time
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US, FAILURE, PHASE, SAVE_BOUNDS_US
 from ett_service.core.intervals import Interval, merged, outside
@@ -62,10 +63,11 @@ BOUNDS_US: Mapping[str, tuple[int, ...]] = {
 OF_A_CLUSTER = frozenset({"failures", "phase_duration_seconds", "reporting_gaps"})
 """Families without the label ``cohort``."""
 
+_STOPS = "checkpoint_blocking_seconds"
 _TIMES = {
     "time_to_start": "time_to_start_seconds",
     "time_to_recover": "time_to_recover_seconds",
-    "checkpoint_blocking": "checkpoint_blocking_seconds",
+    "checkpoint_blocking": _STOPS,
 }
 _BETWEEN_RUNS = "between_runs_seconds"
 _AT_REFERENCE = "effective_speed_seconds:at_reference"
@@ -102,6 +104,18 @@ class JobCounters:
 
 
 @dataclass(frozen=True, slots=True)
+class SettledStops:
+    """What the checkpoint stops of a job before an instant add to the counters.
+
+    There are thousands of them in a job of weeks, and each fold changes only the last.
+    """
+
+    until: int = -NEVER
+    sums: Mapping[str, int] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class OpenWork:
     """What runs now: since when each phase has been open, and signs of life."""
 
@@ -120,15 +134,16 @@ def sum_of(bucket: str) -> str:
     return f"{bucket.partition('#')[0]}#us"
 
 
-def job_counters(ledger: JobLedger) -> JobCounters:
+def job_counters(ledger: JobLedger, stops: SettledStops | None = None) -> JobCounters:
     """Return what the job adds to the counters; nothing where it is left out of the fleet.
 
-    A running attempt's silent tail is not deducted: its next ``progress`` would take it back.
+    *stops* are those of the same ledger: only what comes after them is looked at. A running
+    attempt's silent tail is not deducted: its next ``progress`` would take it back.
     """
     if not fits(ledger):
         return JobCounters({}, {})
-    sums: defaultdict[str, int] = defaultdict(int)
-    seen: dict[str, Seen] = {}
+    stops = stops or SettledStops()
+    sums, seen = defaultdict(int, stops.sums), dict(stops.seen)
     frame = Frame(ledger)
     for share in ledger.shares:
         _add_share(sums, share, weighted=frame.known)
@@ -140,12 +155,34 @@ def job_counters(ledger: JobLedger) -> JobCounters:
     sums[_BETWEEN_RUNS] += ledger.between_runs_us
     for _, key, amount in _amounts(ledger):
         sums[key] += amount
-    for change in counter_changes(ledger):
-        sums[change.key] += 1
-        if change.seen is not None:
-            sums[sum_of(change.key)] += change.seen.us
-            seen[change.key] = max(change.seen, seen.get(change.key, change.seen))
+    for change in counter_changes(ledger, stops.until):
+        _count(sums, seen, change)
     return JobCounters({key: amount for key, amount in sums.items() if amount}, seen)
+
+
+def settled_stops(
+    ledger: JobLedger, until: int, known: SettledStops | None = None
+) -> SettledStops:
+    """Return what checkpoint stops before the instant *until* add to the counters.
+
+    *known* ones that end no later go on, so the ledger must not differ from theirs before *until*.
+    """
+    if known is None or known.until > until:
+        known = SettledStops()
+    sums, seen = defaultdict(int, known.sums), dict(known.seen)
+    for at, number, *_, tally in checkpoint_stops(ledger, known.until):
+        if at >= until:
+            break
+        assert number is not None and tally is not None
+        _count(sums, seen, _in_bucket(_STOPS, "", Seen(at, tally[2], number)))
+    return SettledStops(until, sums, seen)
+
+
+def _count(sums: defaultdict[str, int], seen: dict[str, Seen], change: CounterChange) -> None:
+    sums[change.key] += 1
+    if change.seen is not None:
+        sums[sum_of(change.key)] += change.seen.us
+        seen[change.key] = max(change.seen, seen.get(change.key, change.seen))
 
 
 def open_work(ledger: JobLedger) -> OpenWork:
@@ -190,17 +227,19 @@ def _add_share(sums: defaultdict[str, int], share: Share, *, weighted: bool) -> 
         sums[f"deducted_weighted_seconds:{phase}/{share.category}"] += share.weighted_us
 
 
-def counter_changes(ledger: JobLedger) -> Iterator[CounterChange]:
+def counter_changes(ledger: JobLedger, stops_since: int = -NEVER) -> Iterator[CounterChange]:
     """Yield what is counted one by one: attempts that began, failures and durations.
 
-    A phase that still goes on is not counted: it would fill one bucket after the other.
+    Checkpoint stops before *stops_since* are left out, and so is a phase that still goes on: it
+    would fill one bucket after the other.
     """
     firsts = {run.first_attempt for run in ledger.runs}
     for attempt in ledger.attempts:
         start = "first" if attempt.number in firsts else "restart"
         yield CounterChange(attempt.started_at, f"attempts_started:{start}")
     goes_on = _going_on(ledger)
-    for at, number, _, _, tally in instant_amounts(ledger):
+    amounts = chain(amounts_without_stops(ledger), checkpoint_stops(ledger, stops_since))
+    for at, number, _, _, tally in amounts:
         if tally is None or number is None:
             continue
         name, _, us = tally

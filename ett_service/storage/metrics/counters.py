@@ -15,7 +15,14 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, case, select, tuple_, update
 
 from ett_service.core.events import Exclusion
-from ett_service.core.fleet.counters import OF_A_CLUSTER, Seen, family_of, job_counters, open_work
+from ett_service.core.fleet.counters import (
+    OF_A_CLUSTER,
+    Seen,
+    SettledStops,
+    family_of,
+    job_counters,
+    open_work,
+)
 from ett_service.core.fleet.owned_time import Frame, last_at
 from ett_service.core.fleet.totals import summed
 from ett_service.core.intervals import LARGEST_STORED
@@ -64,14 +71,17 @@ _NAMED: Select[int, str, str] = (
 
 
 def counter_sample(
-    key: JobKey, ledger: JobLedger, exclusions: Sequence[Exclusion]
+    key: JobKey,
+    ledger: JobLedger,
+    exclusions: Sequence[Exclusion],
+    stops: SettledStops | None = None,
 ) -> CounterSample:
-    """Return the sample of a ledger.
+    """Return the sample of a ledger, of which *stops* were counted before.
 
     A job that is excluded at its last instant is kept out: it moves no counter any more, and what
     it has moved before stays.
     """
-    counters, work = job_counters(ledger), open_work(ledger)
+    counters, work = job_counters(ledger, stops), open_work(ledger)
     return CounterSample(
         ident=ident(key),
         cluster=label(ledger.facts.cluster),
