@@ -27,6 +27,7 @@ from benchmarks.one_more_event import (
     synced_page,
 )
 from ett_service.aggregation import fold_job as aggregation
+from ett_service.core.fleet.counters import SettledStops
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
@@ -71,7 +72,7 @@ SHAPES = (
 class Side:
     """A database, and the jobs that are sent to it."""
 
-    def __init__(self, url: str, step: Callable[..., None]) -> None:
+    def __init__(self, url: str, step: Callable[..., SettledStops]) -> None:
         migrate(url)
         self.store: Store = open_store(url)
         self.project_id = self.store.write(lambda conn: create_project(conn, "bench", START))
@@ -109,14 +110,15 @@ def with_facts(events: Iterator[tuple[int, Wire]]) -> Iterator[tuple[int, Wire]]
     yield from events
 
 
-def with_step(step: Callable[..., None]) -> None:
+def with_step(step: Callable[..., SettledStops]) -> None:
     """Have the refresh carry ledgers into the rollups by *step*."""
     aggregation.roll_up = step
 
 
-def nothing(*_: Any, is_new: bool) -> None:
+def nothing(*_: Any, is_new: bool) -> SettledStops:
     """Leave the rollups as they are."""
     del is_new
+    return SettledStops()
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:

@@ -322,7 +322,8 @@ def roll_up(
     """Gather what the job adds to the fleet and to the counters.
 
     Where *previous* is what was stored before, only from the first hour on that differs. Where the
-    job *is_new*, nothing is stored, and nothing read. Returns the checkpoint stops that stay as they are.
+    job *is_new*, nothing is stored, and nothing read. Returns the checkpoint stops that stay as
+    they are.
     """
     since = None
     if previous and previous.exclusions == folded.exclusions:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import TypeAlias
 
-from ett_service.core.fleet.counters import BOUNDS_US, OF_A_CLUSTER, Moves, Steps, family_of
+from ett_service.core.fleet.counter_history import Moves, Steps
+from ett_service.core.fleet.counters import BOUNDS_US, OF_A_CLUSTER, family_of
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import OTHER
 from ett_service.metrics.families import (

@@ -4,17 +4,25 @@ import pytest
 from sqlalchemy import Connection, insert
 
 from ett_service.aggregation.fold_job import NotForward, fold_all, fold_job
-from ett_service.core.events import AttemptEnded, AttemptStarted, Exclusion
+from ett_service.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    Event,
+    Exclusion,
+    PhaseStarted,
+    SpanOver,
+)
 from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
-from ett_service.core.words import Cause, Origin, Outcome
+from ett_service.core.words import Cause, Origin, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record import corrections, events
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_key
 from ett_service.storage.schema import job_history
-from tests.builders.clock import HOUR, NOON
+from tests.builders.clock import HOUR, MINUTE, NOON, SECOND
 from tests.builders.ledgers import deliver, recomputed, refreshed, running_job
-from tests.builders.record import event
+from tests.builders.record import event, progress
+from tests.builders.rollups import check_rollups
 
 LATER = NOON + 2 * HOUR
 
@@ -84,6 +92,35 @@ def test_a_kept_fold_goes_on_to_what_all_events_give(store: Store, keys: list[Jo
     assert folded.fold is job_fold
     assert (folded.ledger, folded.cells()) == (whole.ledger, whole.cells())
     assert folded.counter_sample() == whole.counter_sample()
+
+
+def span(phase: Phase, start: int, end: int) -> Event:
+    return event(SpanOver, end, phase=phase, start=start)
+
+
+def test_checkpoint_stops_are_counted_once_however_many_folds_there_are(
+    store: Store, project_id: int
+) -> None:
+    key = JobKey(project_id, "llm-70b")
+    deliver(store, key, [event(PhaseStarted, NOON, phase=Phase.TRAIN_LOOP)])
+    kept_fold = refreshed(store, key, NOON)
+    for end in range(NOON + MINUTE, NOON + 10 * MINUTE, MINUTE):
+        stop = span(Phase.CHECKPOINT_BLOCKING, end - SECOND, end)
+        deliver(store, key, [stop, progress(1, end + SECOND)])
+        kept_fold = refreshed(store, key, end + SECOND, kept_fold)
+        check_rollups(store)
+    assert kept_fold is not None
+    assert kept_fold.stops.sums["checkpoint_blocking_seconds#us"] == 8 * SECOND
+
+    late = span(Phase.CHECKPOINT_BLOCKING, NOON + 150 * SECOND, NOON + 160 * SECOND)
+    deliver(store, key, [late])
+    kept_fold = refreshed(store, key, NOON + 11 * MINUTE, kept_fold)
+    check_rollups(store)
+
+    behind_a_stop = span(Phase.EVALUATION, NOON + 5 * MINUTE, NOON + 5 * MINUTE + SECOND)
+    deliver(store, key, [behind_a_stop])
+    refreshed(store, key, NOON + 12 * MINUTE, kept_fold)
+    check_rollups(store)
 
 
 def test_a_kept_fold_that_cannot_go_forward_is_refused(store: Store, keys: list[JobKey]) -> None:

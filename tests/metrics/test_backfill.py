@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from ett_service.core.fleet.counters import Moves, Steps
+from ett_service.core.fleet.counter_history import Moves, Steps
 from ett_service.core.fleet.totals import DURATION_BOUNDS_US
 from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.core.ledger.attempts.spans import NEVER

@@ -10,7 +10,7 @@ from ett_service.cli.operations.config import opened_for_reading
 from ett_service.cli.output import whole_file
 from ett_service.cli.progress import counted
 from ett_service.cli.verb import Failure, Verb, now_us
-from ett_service.core.fleet.counters import Steps, counter_steps
+from ett_service.core.fleet.counter_history import Steps, counter_steps
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.core.ledger.attempts.spans import NEVER
 from ett_service.metrics.backfill import Past, Scope

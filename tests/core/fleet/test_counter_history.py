@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from ett_service.core.events import Exclusion, PhaseStarted
 from ett_service.core.fleet.contribution import contribution
-from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
+from ett_service.core.fleet.counter_history import Steps, counter_steps
+from ett_service.core.fleet.counters import job_counters
 from ett_service.core.fleet.totals import Totals
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.ledger.fold import fold

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from ett_service.core.events import Event, JobEnded
-from ett_service.core.fleet.contribution import InstantAmounts, instant_amounts
-from ett_service.core.fleet.counters import Steps, counter_steps, job_counters
+from ett_service.core.fleet.counter_history import Steps, counter_steps
+from ett_service.core.fleet.counters import job_counters
+from ett_service.core.fleet.instant_amounts import InstantAmounts, instant_amounts
 from ett_service.core.ledger.fold import fold
 from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Origin, Outcome, Phase
