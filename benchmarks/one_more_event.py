@@ -48,7 +48,10 @@ def instant(at_us: int) -> str:
 
 
 def attempt(number: int, at_us: int, events: int) -> Iterator[tuple[int, Wire]]:
-    """Yield so many events of an attempt in its loop, and when each happens."""
+    """Yield so many events of an attempt in its loop, and when each happens.
+
+    It stops for its checkpoints, after which it says that they are durable.
+    """
     common = {"attempt": number, "rank": 0}
     yield at_us, {"type": "attempt_started", "gpus": 64, **common}
     yield at_us, {"type": "phase_started", "phase": "launcher_init", **common}
@@ -58,6 +61,9 @@ def attempt(number: int, at_us: int, events: int) -> Iterator[tuple[int, Wire]]:
         at_us += 10 * SECOND
         if step % STEPS_A_CHECKPOINT == 0:
             yield at_us, {"type": "checkpoint_saved", "step": number * events + step, **common}
+        elif step % STEPS_A_CHECKPOINT == STEPS_A_CHECKPOINT - 1:
+            stop = {"phase": "checkpoint_blocking", "start": instant(at_us - 2 * SECOND)}
+            yield at_us, {"type": "span", **stop, **common}
         else:
             yield at_us, {"type": "progress", "step": number * events + step, **common}
 
