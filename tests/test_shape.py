@@ -36,7 +36,6 @@ TESTED_IN = {
     "api/load/capacity.py": "api/load/test_admission.py",
     "api/regressions/answers.py": "api/regressions/test_listing.py",
     "api/deps.py": "api/jobs/test_listing.py",
-    "api/fleet/groups.py": "api/fleet/test_summary.py",
     "api/state.py": "api/record/test_events.py",
     "api/problems.py": "api/test_access.py",
     "detection/confirmation.py": "api/regressions/test_confirmation.py",
