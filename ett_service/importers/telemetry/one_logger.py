@@ -23,8 +23,9 @@ from ett_service.importers.importer import (
     WireEvent,
     clean,
     identified,
+    job_name,
+    launch_name,
 )
-from ett_service.importers.names import job_name, launch_name
 from ett_service.importers.telemetry.json_objects import json_objects
 from ett_service.importers.thinning import Thinner
 
