@@ -59,7 +59,6 @@ TESTED_IN = {
     "client/reporting/layers.py": "client/test_automatic.py",
     "client/torch/agent.py": "client/test_torch.py",
     "client/torch/batches.py": "client/test_untouched.py",
-    "client/torch/endings.py": "client/test_untouched.py",
     "client/torch/launch.py": "client/test_untouched.py",
     "client/torch/states.py": "client/test_untouched.py",
     "client/torch/steps.py": "client/test_untouched.py",
