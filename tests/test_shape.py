@@ -31,7 +31,7 @@ TESTED_IN = {
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",
     "api/bodies.py": "api/record/test_markers.py",
     "api/jobs/answers.py": "api/jobs/test_listing.py",
-    "api/jobs/times.py": "api/jobs/test_waits.py",
+    "api/jobs/members.py": "api/jobs/test_waits.py",
     "api/app.py": "api/test_access.py",
     "api/regressions/answers.py": "api/regressions/test_listing.py",
     "api/deps.py": "api/jobs/test_listing.py",

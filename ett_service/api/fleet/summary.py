@@ -32,7 +32,7 @@ from ett_service.api.deps import (
     at_once,
     only_declared_parameters,
 )
-from ett_service.api.jobs.times import (
+from ett_service.api.jobs.members import (
     CostAnswer,
     DistributionAnswer,
     FailureCountAnswer,
