@@ -8,8 +8,14 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-from ett_service.api.load.capacity import Capacities, Capacity, ConnectionLimits
-from ett_service.api.state import AppState, Notifications, is_loopback
+from ett_service.api.state import (
+    AppState,
+    Capacities,
+    Capacity,
+    ConnectionLimits,
+    Notifications,
+    is_loopback,
+)
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
 from ett_service.core.regressions.state import StateRules

@@ -86,6 +86,9 @@ Seconds = Annotated[
 ]
 """Read from microseconds."""
 
+WeightedSeconds = Annotated[
+    Seconds, Field(description="Seconds times accelerators, where those are known.")
+]
 Ratio = Annotated[float, Field(description="A ratio from 0 to 1.")]
 Finite = Annotated[float | None, BeforeValidator(finite)]
 """Null for what is not finite."""
@@ -366,3 +369,21 @@ class QuestionAnswer(Answer):
         description="Empty text stands for unknown."
     )
     exclusions: Exclusions
+
+
+class OfCohorts(Answer):
+    """An answer about a group of cohorts."""
+
+    group: Annotated[dict[Dimension, str | None], NullIfEmpty] = Field(
+        validation_alias="labels", description="The cohorts; null where unknown."
+    )
+    other: bool = Field(
+        description="The cohorts beyond the daily cap, whose dimensions are not kept."
+    )
+
+
+class OfAJob(Answer):
+    """An answer about one job, from all of its life."""
+
+    job: str
+    as_of: Instant

@@ -48,7 +48,8 @@ def _questions() -> list[APIRouter]:
     modules = [
         import_module(entry.name) for entry in iter_modules(fleet.__path__, f"{fleet.__name__}.")
     ]
-    return [module.router for module in modules if hasattr(module, "router")]
+    routers = (module.router for module in modules if hasattr(module, "router"))
+    return list({id(each): each for each in routers}.values())  # two modules may share one
 
 
 # A literal path comes before one with a parameter that would match it.

@@ -1,4 +1,4 @@
-"""Files under paths, and their lines, of plain and of gzip files alike."""
+"""Files under paths, and their lines and JSON objects, of plain and of gzip files alike."""
 
 import gzip
 import os
@@ -9,7 +9,9 @@ from fnmatch import fnmatchcase
 from io import BufferedIOBase, BufferedReader, StringIO
 from itertools import chain
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from ett_service.core.errors import EttError
 from ett_service.importers.importer import ImportedRun, Report, distinct
@@ -192,3 +194,69 @@ def lines_in(first: int, block: bytes) -> Iterator[tuple[int, bytes]]:
         yield first + place, line + b"\n"
     if last:
         yield first + len(lines), last
+
+
+T = TypeVar("T")
+
+_LONGEST_BLOCK = 1 << 20
+_BETWEEN = frozenset({b"", b"[", b"]"})
+
+
+def json_objects(
+    path: Path, report: Report, decode: Callable[[bytes], T]
+) -> Iterator[tuple[int, T]]:
+    """Yield what *decode* makes of each object, and the line on which that begins.
+
+    What is no JSON, or nothing that *decode* takes, is skipped and counted in the report.
+
+    Raises:
+        Unreadable: where the file cannot be read to its end.
+    """
+    for line, text in _texts(path, report):
+        try:
+            record = decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            report.skip(path, line, _why(error))
+            continue
+        yield line, record
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    return "no whole JSON object"
+
+
+def _texts(path: Path, report: Report) -> Iterator[tuple[int, bytes]]:
+    """Yield the text of each object: a line, or several from a lone brace to its like."""
+    pieces = pieces_of(path)
+    for number, piece in pieces:
+        if piece[:1] == b"{" and piece[-2:] == b"}\n":
+            yield number, piece
+            continue
+        text = piece.strip().rstrip(b",")
+        if text == b"{":
+            block = _block(piece, pieces)
+            if block is None:
+                report.skip(path, number, "an object without an end")
+            else:
+                yield number, block
+        elif text not in _BETWEEN:
+            yield number, text
+
+
+def _block(first: bytes, pieces: Iterator[tuple[int, bytes]]) -> bytes | None:
+    """Read on to the brace that is indented like the *first*; None where there is none."""
+    lines, size, indent = [first], len(first), _indent(first)
+    for _, piece in pieces:
+        lines.append(piece)
+        size += len(piece)
+        if piece.strip()[:1] == b"}" and _indent(piece) == indent:
+            return b"".join(lines).strip().rstrip(b",")
+        if size > _LONGEST_BLOCK:
+            break
+    return None
+
+
+def _indent(piece: bytes) -> int:
+    return len(piece) - len(piece.lstrip())

@@ -3,10 +3,13 @@
 A format's module has a function ``read``: from paths, and a name if all of them are one job, to
 runs and a report. Nothing is read before the first run is asked for, and no more is held than the
 runs of one file. What files hold raises nothing; a path that cannot be read is named in the report.
+
+Names and texts of logs are made such as events can have them.
 """
 
 import json
 import pickle
+import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +22,7 @@ from typing import Any, overload
 import msgspec
 from typing_extensions import override
 
+from ett_service.core.intervals import rfc3339
 from ett_service.ingest.members import CLUSTER_OF_LAUNCH
 
 WireEvent = dict[str, Any]
@@ -233,3 +237,25 @@ def clean(text: str, longest: int = _LONGEST_TEXT) -> str:
     safe = text.encode("utf-8", "replace").decode("utf-8")
     printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in safe)
     return printable.strip()[:longest]
+
+
+_LONGEST_JOB = 200
+_NO_JOBS = ("", ".", "..")
+_DAMAGED = "\ufffd"
+
+
+def word(text: str, longest: int = 200) -> str:
+    """Return *text* as members of events can have it: one printable line; it may be empty."""
+    safe = (each if each.isprintable() and each != _DAMAGED else " " for each in text)
+    return unicodedata.normalize("NFC", "".join(safe)).strip()[:longest].strip()
+
+
+def job_name(text: str, otherwise: str) -> str:
+    """Return *text* as a job can be called, without ``/``; *otherwise* where none is left."""
+    name = word(text.replace("/", "-"), _LONGEST_JOB)
+    return otherwise if name in _NO_JOBS else name
+
+
+def launch_name(begin_us: int) -> str:
+    """Name a launch that its log does not name, by its begin: ``20260801T120000.000000Z``."""
+    return re.sub(r"[-:]", "", rfc3339(begin_us))

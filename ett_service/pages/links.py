@@ -1,8 +1,12 @@
-"""Where things are shown."""
+"""Where things are shown: on these pages and, if the settings say where that is, in Grafana."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from ett_service.pages.sessions import state_of
 
 _KEPT = 4_096  #: addresses, of which a page has hundreds, many of them as the page before
 
@@ -68,3 +72,16 @@ def losing_jobs(
 
 def _scoped(path: str, project: str | None) -> str:
     return f"{path}?{encoded({'project': project})}" if project else path
+
+
+def dashboard(
+    request: Request, uid: str, window_us: tuple[int, int] | None = None, **variables: str
+) -> str:
+    """Return the address of a dashboard in a window, with its variables; empty without Grafana."""
+    root = state_of(request).grafana_url
+    if not root.startswith(("http://", "https://")):
+        return ""
+    query: dict[str, object] = {f"var-{name}": text for name, text in variables.items()}
+    if window_us is not None:
+        query |= dict(zip(("from", "to"), (us // 1000 for us in window_us), strict=True))
+    return f"{root.rstrip('/')}/d/{uid}" + (f"?{urlencode(query)}" if query else "")

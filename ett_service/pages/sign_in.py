@@ -1,4 +1,4 @@
-"""Signing in with a key or a link, signing out, and the choice of light or dark."""
+"""Signing in with a key or a link, signing out, light or dark, and the key of a first trainer."""
 
 from typing import Annotated
 
@@ -9,9 +9,8 @@ from starlette.responses import RedirectResponse, Response
 
 from ett_service.api.problems import Problem, ProblemKind
 from ett_service.pages.ask import Ask, Question
-from ett_service.pages.record.first_key import make_first_key
 from ett_service.pages.render import HEADERS, THEME, THEMES, page
-from ett_service.pages.route import OwnForm, form_of, router
+from ett_service.pages.route import Asking, OwnForm, SignedIn, form_of, router
 from ett_service.pages.sessions import (
     READING,
     CookieKind,
@@ -122,3 +121,21 @@ async def choose_theme(request: Request) -> Response:
     else:
         response.set_cookie(THEME, theme, max_age=_YEAR_S, path="/", httponly=True, samesite="lax")
     return response
+
+
+@ROUTER.post("/first-key")
+async def take_first_key(request: Request, session: SignedIn, ask: Asking, _: OwnForm) -> Response:
+    """Make a key, and show the lines with it."""
+    await make_first_key(request, ask, session.key.project)
+    return RedirectResponse("/", 303, HEADERS)
+
+
+async def make_first_key(request: Request, ask: Ask, project: str) -> None:
+    """Make a key that writes and reads, and keep it in memory for the first page.
+
+    Raises:
+        Refusal: The one who asks may not.
+    """
+    body = {"project": project, "name": "first trainer", "scopes": ["write", "read"]}
+    made = await ask.write("POST", Question("/v1/keys"), body)
+    state_of(request).first_keys[project] = made["key"]

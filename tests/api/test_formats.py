@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from ett_service.api.bodies import as_file
-from ett_service.api.fleet.groups import GroupAnswer
-from ett_service.api.fleet.summary import PointAnswer, TopJobAnswer
+from ett_service.api.fleet.series import PointAnswer, TopJobAnswer
+from ett_service.api.fleet.summary import GroupAnswer
 from ett_service.api.pagination import Column, ColumnKind, columns_of
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job, wire_event

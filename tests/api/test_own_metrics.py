@@ -4,7 +4,7 @@ import pytest
 
 from ett_service.api.access import MOST_KEYS, OwnMetrics
 from ett_service.api.load.admission import Admission
-from ett_service.api.load.capacity import Capacities
+from ett_service.api.state import Capacities
 from ett_service.metrics.families import OF_THE_LIBRARY, OWN, TextFormat
 from tests.builders.clock import NOON, SECOND
 from tests.builders.metrics import Page, families, labelled, lint, parsed

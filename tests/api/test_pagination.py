@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from ett_service.api import pagination as cursor
 from ett_service.api.answers import Instant
-from ett_service.api.fleet.groups import GroupAnswer
+from ett_service.api.fleet.summary import GroupAnswer
 from ett_service.api.jobs.answers import SegmentAnswer
 from ett_service.api.pagination import Column, ColumnKind, columns_of, event_columns
 from ett_service.api.problems import Problem, ProblemKind

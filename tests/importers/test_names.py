@@ -2,7 +2,7 @@
 
 import pytest
 
-from ett_service.importers.names import job_name, launch_name, word
+from ett_service.importers.importer import job_name, launch_name, word
 
 
 @pytest.mark.parametrize(

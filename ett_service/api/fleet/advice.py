@@ -10,6 +10,8 @@ from ett_service.api.answers import (
     Answer,
     ComputedAnswer,
     Of,
+    OfAJob,
+    OfCohorts,
     QuestionAnswer,
     Seconds,
 )
@@ -23,7 +25,6 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.fleet.groups import OfAJob, OfCohorts
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.api.problems import declared
 from ett_service.core.planning.checkpoint_interval import FLAT

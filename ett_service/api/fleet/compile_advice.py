@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import Response
 from pydantic import Field
 
-from ett_service.api.answers import Answer, QuestionAnswer, Seconds
+from ett_service.api.answers import Answer, OfAJob, OfCohorts, QuestionAnswer, Seconds
 from ett_service.api.bodies import OF_RECORD, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
@@ -17,7 +17,6 @@ from ett_service.api.deps import (
     WindowParameter,
     only_declared_parameters,
 )
-from ett_service.api.fleet.groups import OfAJob, OfCohorts
 from ett_service.api.jobs.listing import ledger_of
 from ett_service.core.planning.compiles import Kind
 from ett_service.fleet.compile_advice import (

@@ -1,57 +1,303 @@
-"""The fleet's time: in total, by group, over time and by job."""
+"""The fleet's time in a window: in total, and by group of cohorts.
 
-from collections.abc import Iterable, Iterator, Sequence
+The members of a group mean the same wherever one is answered.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
-from pydantic import AliasPath, Field, WithJsonSchema
+from pydantic import AliasPath, Field
 
 from ett_service.api.answers import (
     Answer,
     ByCategory,
     ComputedAnswer,
-    Instant,
+    Of,
+    OfCohorts,
     QuestionAnswer,
     Ratio,
     Seconds,
+    WeightedSeconds,
     Words,
-    with_facts,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed, listed_in_pieces
+from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
     Reader,
-    Reading,
-    ScopeParameter,
     State,
-    Step,
     WindowParameter,
     at_once,
     only_declared_parameters,
 )
-from ett_service.api.fleet.groups import GroupAnswer, Measures, WeightedSeconds, by_word
-from ett_service.api.problems import declared
-from ett_service.core.dimensions import JOB_DIMENSIONS
-from ett_service.core.fleet.totals import Totals
-from ett_service.core.words import Category, JobState
-from ett_service.fleet import summary as fleet
-from ett_service.fleet.scope import STEPS
-from ett_service.fleet.series import (
-    MEASURES_OF_JOBS,
-    FleetStep,
-    most_points,
-    series,
-    top_jobs,
-    trend,
+from ett_service.api.jobs.members import (
+    CostAnswer,
+    DistributionAnswer,
+    FailureCountAnswer,
+    LossAnswer,
+    MtbfAnswer,
+    ProductivityAnswer,
 )
+from ett_service.core.fleet.measures import MEASURES
+from ett_service.core.fleet.totals import FAILURE, PHASE, PreemptionOrder, Totals
+from ett_service.core.words import TIMED, Category, Owner, Period
+from ett_service.fleet import summary as fleet
+from ett_service.fleet.summary import Group
+
+TimedPhase = Annotated[str, Words(tuple(map(str, TIMED)))]
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Totals read by attribute: every measure, and what is derived from them."""
+
+    totals: Totals
+
+    def __getattr__(self, name: str) -> Any:
+        return self.totals[name] if name in _MEASURES else getattr(self.totals, name)
+
+
+_MEASURES = frozenset(MEASURES)
+
+
+def by_word(us: Callable[[Totals, Any], int], words: type[Category | Owner | Period]) -> Of:
+    """Compute what was spent on each of the *words*, from an attribute ``totals``."""
+
+    def compute(group: Any) -> dict[Category | Owner | Period, int]:
+        totals = group.totals
+        return {word: us(totals, word) for word in words}
+
+    return Of(compute)
+
+
+def _measure(name: str) -> Of:
+    return Of(lambda group: group.totals[name])
+
+
+def _failure_counts(group: Any) -> list[dict[str, Any]] | None:
+    if not group.distributions:
+        return None
+    counts = []
+    for name, tally in group.totals.tallies.items():
+        if name.startswith(FAILURE) and tally.n:
+            origin, cause = name.removeprefix(FAILURE).split("/")
+            count = {"origin": origin, "cause": cause, "count": tally.n}
+            counts.append({**count, "unsaved_training_seconds": tally.us})
+    return sorted(counts, key=lambda each: (-each["count"], each["origin"], each["cause"]))
+
+
+class FailuresAnswer(ComputedAnswer):
+    """Attempts that ended `failed`, `preempted` or `lost` in the window."""
+
+    total: Annotated[int, _measure("failures")]
+    infra: Annotated[int, _measure("infra_failures")] = Field(
+        description="Those of origin `infra` or `preemption`."
+    )
+    per_1000_gpu_hours: float | None = Field(
+        validation_alias=AliasPath("totals", "failures_per_1000_gpu_hours"),
+        description="Null without held accelerators.",
+    )
+    per_1000_node_days: Annotated[
+        float | None,
+        Of(
+            lambda group: group.totals.failures_per_1000_node_days(
+                group.economy.accelerators_per_node
+            )
+        ),
+    ] = Field(description="Assumes `accelerators_per_node`. Null without held accelerators.")
+    accelerators_per_node: int = Field(
+        validation_alias=AliasPath("economy", "accelerators_per_node"),
+        description="An assumption, from the settings.",
+    )
+    by: Annotated[list[FailureCountAnswer] | None, Of(_failure_counts)] = Field(
+        description="Most frequent first; null without distributions."
+    )
+
+
+def _loss(order: PreemptionOrder) -> Of:
+    return Of(lambda group: group.preemption.of(order))
+
+
+class PreemptionAnswer(ComputedAnswer):
+    """Preempted attempts, by why the job that took their accelerators (`preempted_by`) ran."""
+
+    preempted: Annotated[int, _measure("preemptions")]
+    attempts: Annotated[int, _measure("attempts")]
+    ratio: float | None = Field(
+        validation_alias=AliasPath("totals", "preemption_ratio"),
+        description="Preempted over started attempts; null without any.",
+    )
+    first_order: Annotated[LossAnswer, _loss(PreemptionOrder.FIRST)] = Field(
+        description="That job had new work to do."
+    )
+    second_order: Annotated[LossAnswer, _loss(PreemptionOrder.SECOND)] = Field(
+        description="That job was recovering from a failure: the last attempt that it had started "
+        "by then had ended `failed` or `lost`, or followed one that did."
+    )
+    unknown: Annotated[LossAnswer, _loss(PreemptionOrder.UNKNOWN)] = Field(
+        description="`preempted_by` is missing, or names an unknown job."
+    )
+
+
+class TargetAnswer(Answer):
+    """The ETT% target of the settings for this group."""
+
+    ett_ratio: Ratio = Field(validation_alias="target")
+    distance: float | None = Field(
+        description="`ett_ratio` of the group minus the target's; null without weighted time."
+    )
+
+
+def _distribution(name: str) -> Of:
+    return Of(lambda group: group.totals.tally(name) if group.distributions else None)
+
+
+def _phases(group: Any) -> Mapping[str, Any] | None:
+    if not group.distributions:
+        return None
+    return {str(phase): group.totals.tally(f"{PHASE}{phase}") for phase in TIMED}
+
+
+def _whole(group: Any) -> Any:
+    return group
+
+
+class GroupAnswer(OfCohorts, ComputedAnswer):
+    """The sums of a group of cohorts over their time in the window, each divided once."""
+
+    jobs: int = Field(description="Jobs that were alive in the window.")
+    attempts: int = Field(description="Attempts that started in it.")
+    e2e_seconds: Seconds
+    weighted_seconds: WeightedSeconds
+    gpu_seconds: WeightedSeconds = Field(
+        description="The weighted seconds in which accelerators were held and paid for."
+    )
+    categories: Annotated[ByCategory, by_word(Totals.category_us, Category)] = Field(
+        description="They sum to `e2e_seconds`."
+    )
+    weighted_categories: Annotated[ByCategory, by_word(Totals.category_weighted_us, Category)] = (
+        Field(description="They sum to `weighted_seconds`.")
+    )
+    gpu_categories: Annotated[ByCategory, by_word(Totals.category_gpu_us, Category)] = Field(
+        description="They sum to `gpu_seconds`."
+    )
+    periods: Annotated[
+        dict[Period, Seconds],
+        by_word(Totals.period_us, Period),
+    ] = Field(description="They sum to `e2e_seconds`.")
+    owners: Annotated[dict[Owner, Seconds], by_word(Totals.wait_us, Owner)] = Field(
+        description="By whose wait it was; they sum to the periods `scheduling`, `starting` and "
+        "`recovering`."
+    )
+    weighted_owners: Annotated[dict[Owner, Seconds], by_word(Totals.wait_weighted_us, Owner)] = (
+        Field(description="The same times accelerators, where those are known.")
+    )
+    queue_owners: Annotated[dict[Owner, Seconds], by_word(Totals.queue_us, Owner)] = Field(
+        description="They sum to `queue_wait_seconds`."
+    )
+    ett_ratio: Ratio = Field(
+        description="The headline: effective over all seconds, weighted by accelerators."
+    )
+    ett_ratio_wall: Ratio = Field(description="The same by wall time, without weights.")
+    ett_ratio_median_job: Annotated[
+        float | None,
+        Of(lambda group: group.totals.ett_ratio_median_job if group.distributions else None),
+    ] = Field(
+        description="Median of the jobs whose time ends in the window, each over its whole life, "
+        "to 0.0005; null without any, and without distributions."
+    )
+    wasted_ratio: Ratio = Field(
+        description="WTT%: the wasted part of the period `training`, by wall time."
+    )
+    queue_wait_seconds: Seconds = Field(description="Of the runs that started; not part of E2E.")
+    between_runs_seconds: Seconds = Field(
+        description="Of the runs that began again a job that had completed; not part of E2E."
+    )
+    effective_at_reference_seconds: Seconds = Field(
+        description="The part of effective training at reference speed, of the attempts that ended "
+        "in the window or run at its end."
+    )
+    effective_at_reference_weighted_seconds: WeightedSeconds
+    slowed_seconds: Seconds = Field(
+        description="What their steps took beyond it. A part of effective training, too."
+    )
+    slowed_weighted_seconds: WeightedSeconds
+    slowed_ratio: float | None = Field(
+        description="Slowed over measured effective training, weighted by accelerators. Null where "
+        "nothing is measured."
+    )
+    slowed_ratio_wall: float | None = Field(description="The same by wall time, without weights.")
+    speed_unmeasured_seconds: Seconds = Field(
+        description="The rest of their effective training, which no steps measure."
+    )
+    speed_unmeasured_weighted_seconds: WeightedSeconds
+    data_wait_seconds: Seconds = Field(
+        description="What loops waited for data, of the attempts that ended in the window or run "
+        "at its end, and report it."
+    )
+    data_wait_weighted_seconds: WeightedSeconds
+    data_wait_loop_seconds: Seconds = Field(description="The time of these loops.")
+    data_wait_loop_weighted_seconds: WeightedSeconds
+    data_wait_attempts: int = Field(
+        description="How many attempts report it, those of unknown accelerators among them."
+    )
+    data_wait_ratio: float | None = Field(
+        description="Waits for data over the time of these loops, weighted by accelerators. Null "
+        "where nothing reports them."
+    )
+    data_wait_ratio_wall: float | None = Field(
+        description="The same by wall time, without weights."
+    )
+    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
+    lost_weighted_seconds: WeightedSeconds = Field(
+        description="Weighted seconds that were not effective training."
+    )
+    failures: Annotated[FailuresAnswer, Of(_whole)]
+    mtbf: MtbfAnswer = Field(validation_alias="between_failures")
+    infra_mtbf: MtbfAnswer = Field(validation_alias="between_infra_failures")
+    preemption: Annotated[PreemptionAnswer, Of(_whole)]
+    time_to_start: Annotated[DistributionAnswer | None, _distribution("time_to_start")]
+    time_to_recover: Annotated[DistributionAnswer | None, _distribution("time_to_recover")] = Field(
+        description="Of the recoveries after a failure that reached a loop again. Those after a "
+        "cancelled attempt, and those that are not over, are in `ett_v_recoveries` alone."
+    )
+    checkpoint_blocking: Annotated[
+        DistributionAnswer | None, _distribution("checkpoint_blocking")
+    ] = Field(description="Of each save that blocked the training loop.")
+    queue_wait: Annotated[DistributionAnswer | None, _distribution("queue_wait")]
+    phases: Annotated[dict[TimedPhase, DistributionAnswer] | None, Of(_phases)] = Field(
+        description="The time of attempts in each phase that they have left."
+    )
+    cost: Annotated[CostAnswer, Of(_whole)]
+    target: Annotated[
+        TargetAnswer | None, Of(lambda group: None if group.target is None else group)
+    ] = Field(description="Null where the settings name no target.")
+    productivity: ProductivityAnswer
+    unweighted_seconds: Seconds = Field(
+        description="The part of `e2e_seconds` whose accelerators are unknown. No weighted number "
+        "includes it."
+    )
+    jobs_without_accelerators: int = Field(
+        validation_alias="jobs_ended_unweighted",
+        description="Jobs whose time ends in the window and whose accelerators are unknown.",
+    )
+    jobs_left_out: int = Field(
+        description="Jobs alive for more than 20,000 hours, which are not counted."
+    )
+
+    @classmethod
+    def read(cls, group: Group, *more: object, distributions: bool) -> Self:
+        """Read a group; without *distributions* what is read from them is null."""
+        return cls.of(*more, group, Measures(group.totals), distributions=distributions)
+
 
 router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
 )
 
-_RESPONSES = as_files()
+RESPONSES = as_files()
 
 Distributions = Annotated[
     bool,
@@ -88,67 +334,11 @@ class FleetSummary(QuestionAnswer):
     )
 
 
-class TimeStep(Answer):
-    """One step of time."""
-
-    start: Instant = Field(validation_alias="start_us")
-    end: Instant = Field(validation_alias="end_us")
-    partial: bool = Field(
-        description="Whether the window cuts the step. Only the part inside counts."
-    )
-
-
-class PointAnswer(GroupAnswer, TimeStep):
-    """A group in one step."""
-
-
-class FleetSeries(QuestionAnswer):
-    """A window step by step."""
-
-    step: Annotated[str, Words(tuple(STEPS))]
-    points: list[PointAnswer] = Field(
-        description="By time, then group. With groups, those without time are left out."
-    )
-
-
-class _TopJob(ComputedAnswer):
-    job: str
-    project: str
-    state: JobState
-
-
-class TopJobAnswer(with_facts(_TopJob, "name", *JOB_DIMENSIONS)):  # type: ignore[misc]
-    """A job's contribution to the window."""
-
-    gpus: int | None
-    attempts: int = Field(description="Attempts that started in the window.")
-    failures: int
-    e2e_seconds: Seconds
-    weighted_seconds: WeightedSeconds
-    gpu_seconds: WeightedSeconds
-    lost_weighted_seconds: WeightedSeconds
-    weighted_categories: Annotated[ByCategory, by_word(Totals.category_weighted_us, Category)]
-    ett_ratio: Ratio
-    unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
-    cost: float | None = Field(
-        validation_alias=AliasPath("cost", "total"),
-        description="Null while any of its time has no price.",
-    )
-
-
-class TopJobs(QuestionAnswer):
-    """The jobs with the largest values of `by`, the largest first."""
-
-    by: str
-    currency: str
-    jobs: list[TopJobAnswer]
-
-
 @router.get(
     "/summary",
     operation_id="read_fleet_summary",
     response_model=FleetSummary,
-    responses=_RESPONSES,
+    responses=RESPONSES,
 )
 def read_summary(
     scope: GroupedScope,
@@ -186,134 +376,3 @@ def read_summary(
     )
     rows = groups if scope.group_by else [total]
     return listed(form, answer, rows, of=GroupAnswer, name="fleet-summary")
-
-
-_POINT_BYTES = 4 << 10
-"""About the size of one point."""
-
-
-@router.get(
-    "/series", operation_id="read_fleet_series", response_model=FleetSeries, responses=_RESPONSES
-)
-def read_series(
-    scope: GroupedScope,
-    window: WindowParameter,
-    conn: Reader,
-    state: State,
-    reading: Reading,
-    *,
-    step: Step = "1d",
-    distributions: Distributions = True,
-    form: FormatParameter = "json",
-) -> Response:
-    """Return the same as the summary, step by step. There are at most 10,000 points."""
-    step_us = STEPS[step]
-    points = most_points(conn, scope, window, step_us)
-    reading.take(points * _POINT_BYTES)
-    pieces = series(
-        conn, scope, window, state.economy, step_us, points=points, distributions=distributions
-    )
-    answer = FleetSeries.of(scope, window, as_of=state.now_us(), step=step, points=[])
-    answers = _points(pieces, distributions=distributions)
-    return listed_in_pieces(
-        form, answer, answers, of=PointAnswer, name="fleet-series", check=reading.check
-    )
-
-
-def _points(
-    pieces: Iterable[Sequence[FleetStep]], *, distributions: bool
-) -> Iterator[Sequence[PointAnswer]]:
-    nothing: PointAnswer | None = None
-    for piece in pieces:
-        answers = []
-        for point in piece:
-            if point.group.parts:
-                answers.append(PointAnswer.read(point.group, point, distributions=distributions))
-                continue
-            # Those without time differ in the step alone, and a window may be full of them.
-            nothing = nothing or PointAnswer.read(point.group, point, distributions=distributions)
-            step = TimeStep.of(point)
-            answers.append(nothing.model_copy(update=dict(step)))
-        yield answers
-
-
-@router.get("/jobs/top", operation_id="list_top_jobs", response_model=TopJobs, responses=_RESPONSES)
-def list_top_jobs(
-    scope: ScopeParameter,
-    window: WindowParameter,
-    conn: Reader,
-    state: State,
-    *,
-    by: Annotated[
-        Annotated[str, WithJsonSchema({"type": "string", "enum": [*MEASURES_OF_JOBS]})],
-        Query(
-            description="`lost` (weighted time that was not effective training), `category:` and "
-            "a category (its weighted time), or `cost`.",
-        ),
-    ] = "lost",
-    limit: Annotated[int, Query(ge=1, le=1000)] = 20,
-    form: FormatParameter = "json",
-) -> TopJobs | Response:
-    """List the jobs with the largest lost time, time in a category, or cost in a window.
-
-    Jobs whose value is 0 are left out.
-    """
-    jobs = [
-        TopJobAnswer.of(job, job.facts, Measures(job.totals))
-        for job in top_jobs(conn, scope, window, state.economy, by, limit)
-    ]
-    answer = TopJobs.of(
-        scope, window, as_of=state.now_us(), by=by, currency=state.economy.currency, jobs=jobs
-    )
-    return listed(form, answer, jobs, of=TopJobAnswer, name="top-jobs")
-
-
-def _of_totals(name: str) -> AliasPath:
-    return AliasPath("totals", name)
-
-
-class TrendStepAnswer(TimeStep):
-    """ETT% in one step. The members mean what they do in the summary."""
-
-    ett_ratio: Ratio = Field(validation_alias=_of_totals("ett_ratio"))
-    ett_ratio_wall: Ratio = Field(validation_alias=_of_totals("ett_ratio_wall"))
-    e2e_seconds: Seconds = Field(validation_alias=_of_totals("e2e_us"))
-    weighted_seconds: WeightedSeconds = Field(validation_alias=_of_totals("weighted_us"))
-    gpu_seconds: WeightedSeconds = Field(validation_alias=_of_totals("gpu_us"))
-    jobs: int
-    failures: int
-
-
-class TrendAnswer(QuestionAnswer):
-    """ETT% of a window step by step."""
-
-    step: Annotated[str, Words(tuple(STEPS))]
-    target: float | None = Field(description="The ETT% aimed at; null without one.")
-    points: list[TrendStepAnswer] = Field(description="By time; those without time, too.")
-
-
-@router.get(
-    "/trend",
-    operation_id="read_fleet_trend",
-    response_model=TrendAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
-)
-def read_trend(
-    scope: ScopeParameter,
-    window: WindowParameter,
-    conn: Reader,
-    state: State,
-    step: Step = "1d",
-    form: FormatParameter = "json",
-) -> TrendAnswer | Response:
-    """Return ETT% step by step: of the series what a line shows, and several times sooner."""
-    points = [TrendStepAnswer.of(each) for each in trend(conn, scope, window, STEPS[step])]
-    answer = TrendAnswer.of(
-        scope,
-        window,
-        as_of=state.now_us(),
-        step=step,
-        target=state.economy.target(scope.constant_labels),
-        points=points,
-    )
-    return listed(form, answer, points, of=TrendStepAnswer, name="fleet-trend")

@@ -20,7 +20,7 @@ from ett_service.api.answers import (
     Sources,
     with_facts,
 )
-from ett_service.api.jobs.times import (
+from ett_service.api.jobs.members import (
     AtReference,
     CostAnswer,
     DataWaitAnswer,

@@ -29,7 +29,7 @@ from ett_service.api.jobs.answers import (
     LedgerAnswer,
     SegmentAnswer,
 )
-from ett_service.api.jobs.times import CostAnswer
+from ett_service.api.jobs.members import CostAnswer
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.ledger.results import JobLedger

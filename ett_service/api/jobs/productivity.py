@@ -10,7 +10,7 @@ from ett_service.api.answers import Answer, Instant, Seconds, Words
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import Job, ProjectId, Reader, State, Step, only_declared_parameters
 from ett_service.api.jobs.listing import ledger_of
-from ett_service.api.jobs.times import ProductivityAnswer
+from ett_service.api.jobs.members import ProductivityAnswer
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.core.intervals import DAY_US, MONDAY_US
 from ett_service.fleet.economy import job_parts, productivity

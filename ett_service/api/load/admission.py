@@ -22,8 +22,8 @@ from typing import Any
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect
 
-from ett_service.api.load.capacity import Capacities, Capacity
 from ett_service.api.problems import Problem, ProblemKind
+from ett_service.api.state import Capacities, Capacity
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ett_service.api.answers import add_headers
 from ett_service.api.load.admission import Refused
-from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
+from ett_service.api.state import ConnectionLimits
 
 _PIECE = 16 << 10
 _SWEEP_S = 1.0

@@ -22,8 +22,8 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ett_service.api.load.admission import UNKNOWN, Admission, Place, Pool, Refused
-from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.problems import Problem, ProblemKind, render
+from ett_service.api.state import ConnectionLimits
 from ett_service.storage.engine.driver import interrupt
 from ett_service.storage.engine.errors import StorageUnavailable
 

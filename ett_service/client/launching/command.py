@@ -26,6 +26,7 @@ from ett_service.client.identity import (
 from ett_service.client.launching.launcher import (
     child_environment,
     ending_of,
+    instants,
     launcher_identity,
     left_by_child,
     run_child,
@@ -48,7 +49,6 @@ from ett_service.client.sending.tallies import collect, last_end
 from ett_service.client.session import Session, Setup
 from ett_service.client.starting.memory import MemoryKills, as_evidence
 from ett_service.client.starting.opening import say_allocation
-from ett_service.client.starting.slurm import instants
 
 OK, FAILED, USAGE, OUT_OF_REACH, NOT_ALLOWED = 0, 1, 2, 4, 5
 NOT_FOUND = 127

@@ -11,7 +11,7 @@ from functools import partial
 from ett_service.client.current import current
 from ett_service.client.guard import failed
 from ett_service.client.recorder import Recorder
-from ett_service.client.torch import batches, checkpoints, compiles, endings, imports, launch, steps
+from ett_service.client.torch import batches, checkpoints, compiles, imports, launch, steps
 from ett_service.client.torch.states import ERROR, MISSING, OK, WAITING, states
 
 HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
@@ -34,7 +34,7 @@ HOOKS: Mapping[str, tuple[str, Callable[..., None]]] = {
     "fsdp1": ("torch.distributed.fsdp.fully_sharded_data_parallel", launch.hook_fsdp1),
     "process_group": ("torch.distributed.distributed_c10d", launch.hook_process_group),
     "steps": ("torch.optim.optimizer", steps.hook),
-    "teardown": ("torch.distributed.distributed_c10d", endings.hook),
+    "teardown": ("torch.distributed.distributed_c10d", steps.hook_teardown),
     "tracing": ("torch._dynamo.trace_rules", compiles.hook_tracing),
     "torch_save": ("torch.serialization", checkpoints.hook_files),
     "wait_counters": ("torch._dynamo.utils", compiles.hook_wait_counters),
@@ -88,7 +88,7 @@ def _tell(recorder: Recorder, compiled: Mapping[str, object]) -> None:
 
 
 def _at_end(recorder: Recorder, outcome: str) -> None:
-    endings.at_end(recorder, outcome)
+    steps.at_end(recorder, outcome)
     compiles.report_stages(recorder)
     _tell(recorder, compiles.final_facts())
     if recorder.news is not None:

@@ -1,18 +1,22 @@
-"""Steps and the loop, from the steps of optimizers, for scripts that report none themselves.
+"""Steps, the loop and its end, from the steps of optimizers, for scripts that report none.
 
 A step is reported with the next one, so that a script or framework that reports its own steps is
 heard first. Where the run was restored from a checkpoint of unknown step, the loop is reported and
-steps are not: numbers from 0 would look like repeated work.
+steps are not: numbers from 0 would look like repeated work. From the last step on, a process that
+ends well shuts down.
 """
 
+import functools
 from typing import Any
 
 from ett_service.client.current import current
 from ett_service.client.recorder import Recorder
 from ett_service.client.reporting.checkpoint import report_restored
-from ett_service.client.reporting.layers import AUTO
-from ett_service.client.reporting.loop import enter_loop, may_step, step_from
-from ett_service.client.reporting.phase import phase
+from ett_service.client.reporting.layers import AUTO, From
+from ett_service.client.reporting.loop import enter_loop, leave_loop, may_step, step_from
+from ett_service.client.reporting.phase import phase, stage
+from ett_service.client.torch.imports import report_imports
+from ett_service.client.torch.launch import rebind
 from ett_service.client.torch.states import body_of
 
 
@@ -127,7 +131,48 @@ def batch_came(recorder: Recorder, at: int) -> None:
     _count_of(recorder).batch_at = at
 
 
-def last_step_at(recorder: Recorder) -> int | None:
+def _last_step_at(recorder: Recorder) -> int | None:
     """Return when the latest step was done, in microseconds of the clock."""
     last = recorder.steps.last
     return last[0] // 1000 if last is not None else None
+
+
+def hook_teardown(module: Any) -> None:
+    """Measure ``destroy_process_group``. Raises ``AttributeError`` where there is none."""
+    original = module.destroy_process_group
+
+    @functools.wraps(original)
+    def destroying(group: Any = None) -> Any:
+        recorder = current.recorder
+        if recorder is None or group is not None or not current.trains_here():
+            return original(group)
+        shut_down(recorder)
+        if not phase("shutdown").is_open:
+            return original(group)
+        with From(AUTO, stage("teardown", phase="shutdown")):
+            return original(group)
+
+    rebind(module, "destroy_process_group", destroying, ("torch.distributed",))
+
+
+def at_end(recorder: Recorder, outcome: str) -> None:
+    """Report what was held back, and the shutdown of a process that ends well."""
+    commit()
+    report_imports(recorder, ending=True)
+    if outcome == "completed":
+        shut_down(recorder)
+        phase("shutdown").close()
+
+
+@body_of("teardown", None)
+def shut_down(recorder: Recorder) -> None:
+    """Leave the loop that hooks have reported at its last step, and begin the shutdown there."""
+    commit()
+    loop = recorder.loop
+    if loop.announced and loop.source == AUTO:
+        leave_loop(in_order=True, source=AUTO, at=_last_step_at(recorder))
+    shutdown = phase("shutdown")
+    if loop.left_at is not None and not shutdown.is_open and shutdown.began_at < loop.left_at:
+        begin = {"type": "phase_started", "phase": "shutdown", "attributes": {"source": AUTO}}
+        recorder.write(begin, loop.left_at)
+        shutdown.join(loop.left_at, AUTO)

@@ -12,8 +12,16 @@ from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Outcome, Phase
 from ett_service.importers.importer import WireEvent, clean
 from ett_service.importers.kubernetes.cluster_events import ClusterEvent, evidence_of, node, pull
-from ett_service.importers.kubernetes.endings import RootEnd, ending, preemptor, root_end
-from ett_service.importers.kubernetes.lives import Attempt, Attempts, Cycle, Life
+from ett_service.importers.kubernetes.lives import (
+    Attempt,
+    Attempts,
+    Cycle,
+    Life,
+    RootEnd,
+    ending,
+    preemptor,
+    root_end,
+)
 from ett_service.importers.kubernetes.objects import QUEUE, Pod, Root
 from ett_service.importers.kubernetes.quota import Eviction, Quota, Suspension, Wait
 

@@ -23,9 +23,11 @@ from ett_service.importers.importer import (
     Report,
     clean,
     identified,
+    job_name,
+    launch_name,
+    word,
 )
 from ett_service.importers.logs.local_times import LocalTimes
-from ett_service.importers.names import job_name, launch_name, word
 from ett_service.importers.thinning import Thinner, most_points
 
 EVENTS: Final = ("events_*.log", "events_*.log.gz")

@@ -15,8 +15,15 @@ from typing import Any, Final
 
 from ett_service.core.intervals import rfc3339
 from ett_service.importers.files import runs_of
-from ett_service.importers.importer import Fact, ImportedRun, Report, identified
-from ett_service.importers.names import job_name, launch_name, word
+from ett_service.importers.importer import (
+    Fact,
+    ImportedRun,
+    Report,
+    identified,
+    job_name,
+    launch_name,
+    word,
+)
 from ett_service.importers.telemetry.goodput_log import (
     DENSE,
     JobLog,

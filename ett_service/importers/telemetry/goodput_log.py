@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, overload
 import msgspec
 
 from ett_service.core.intervals import SECOND_US
+from ett_service.importers.files import json_objects
 from ett_service.importers.importer import Report
-from ett_service.importers.telemetry.json_objects import json_objects
 
 _LAST_S: Final = 1e11  #: seconds; beyond lie milliseconds
 _FIRST_S: Final = 946_684_800.0  #: 2000; before lie clocks that were never set

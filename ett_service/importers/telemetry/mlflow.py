@@ -15,8 +15,7 @@ import yaml
 
 from ett_service.core.intervals import SECOND_US
 from ett_service.importers.files import Unreadable, files_under, lines_of, opened
-from ett_service.importers.importer import ImportedRun, Report, distinct, identified
-from ett_service.importers.names import job_name, word
+from ett_service.importers.importer import ImportedRun, Report, distinct, identified, job_name, word
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, facts_of
 from ett_service.importers.thinning import Thinner
 

@@ -15,12 +15,18 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import Unreadable, blocks_of, files_under, lines_in
-from ett_service.importers.importer import Fact, ImportedRun, Report, distinct, identified
+from ett_service.importers.files import Unreadable, blocks_of, files_under, json_objects, lines_in
+from ett_service.importers.importer import (
+    Fact,
+    ImportedRun,
+    Report,
+    distinct,
+    identified,
+    job_name,
+    word,
+)
 from ett_service.importers.instants import microseconds
-from ett_service.importers.names import job_name, word
 from ett_service.importers.telemetry import nvrx_inprocess
-from ett_service.importers.telemetry.json_objects import json_objects
 
 FILES: Final = ("cycle_info.*", "nvrx_log_*", "*.log", "*.out", "*.log.gz", "*.out.gz")
 """The files that are looked for in a folder."""

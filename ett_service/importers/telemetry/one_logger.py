@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ett_service.core.intervals import rfc3339
-from ett_service.importers.files import runs_of
+from ett_service.importers.files import json_objects, runs_of
 from ett_service.importers.importer import (
     Fact,
     ImportedRun,
@@ -23,9 +23,9 @@ from ett_service.importers.importer import (
     WireEvent,
     clean,
     identified,
+    job_name,
+    launch_name,
 )
-from ett_service.importers.names import job_name, launch_name
-from ett_service.importers.telemetry.json_objects import json_objects
 from ett_service.importers.thinning import Thinner
 
 RECORDS = ("*.jsonl", "*.json", "*.log", "*.jsonl.gz", "*.json.gz", "*.log.gz")

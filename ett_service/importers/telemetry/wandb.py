@@ -18,8 +18,15 @@ import msgspec
 
 from ett_service.core.intervals import SECOND_US, rfc3339
 from ett_service.importers.files import Unreadable, opened, runs_of
-from ett_service.importers.importer import Fact, ImportedRun, Report, identified
-from ett_service.importers.names import job_name, launch_name, word
+from ett_service.importers.importer import (
+    Fact,
+    ImportedRun,
+    Report,
+    identified,
+    job_name,
+    launch_name,
+    word,
+)
 from ett_service.importers.telemetry.tracked import Point, TrackedRun, facts_of
 from ett_service.importers.thinning import Thinner
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ett_service.charts.units import cohort, count, duration, longer, percent, points
 from ett_service.core.dimensions import DIMENSIONS, GROUPS
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
+from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Cell, Panel, counted, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from ett_service.charts.units import amount, count, duration, percent
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
+from ett_service.pages.links import dashboard
 from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router

@@ -10,9 +10,8 @@ from starlette.responses import Response
 from ett_service.api.start import first_lines
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
-from ett_service.pages.dashboards import dashboard
 from ett_service.pages.fleet import course, losses
-from ett_service.pages.links import job_page
+from ett_service.pages.links import dashboard, job_page
 from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ett_service.charts.units import cohort, count, duration, factor, percent, subject_in_words
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
-from ett_service.pages.dashboards import dashboard
+from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Cell, Fact, Panel, counted, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router

@@ -9,7 +9,7 @@ from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
+from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router

@@ -13,9 +13,8 @@ from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
 from ett_service.pages.jobs.life import axis, evidence, since_midnight, unix
-from ett_service.pages.links import attempt_page, job_page, quoted
+from ett_service.pages.links import attempt_page, dashboard, job_page, quoted
 from ett_service.pages.panel import Cell, Fact, Panel, Table, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

@@ -12,8 +12,7 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
-from ett_service.pages.links import attempt_page, job_page, quoted
+from ett_service.pages.links import attempt_page, dashboard, job_page, quoted
 from ett_service.pages.panel import Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

@@ -13,9 +13,8 @@ from starlette.responses import Response
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.ingest.members import parse_instant
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
 from ett_service.pages.jobs import life, reasons
-from ett_service.pages.links import part_page, quoted
+from ett_service.pages.links import dashboard, part_page, quoted
 from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

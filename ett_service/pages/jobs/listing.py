@@ -9,8 +9,7 @@ from starlette.responses import Response
 from ett_service.charts.units import count, duration, gpu_hours, percent
 from ett_service.core.words import Cause, JobState
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
-from ett_service.pages.links import job_page
+from ett_service.pages.links import dashboard, job_page
 from ett_service.pages.panel import Cell, Column, Table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

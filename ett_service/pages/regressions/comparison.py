@@ -9,8 +9,7 @@ from starlette.responses import Response
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import count, factor, percent, points, value
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
-from ett_service.pages.links import job_page, losing_jobs
+from ett_service.pages.links import dashboard, job_page, losing_jobs
 from ett_service.pages.panel import FEW, Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

@@ -25,9 +25,8 @@ from ett_service.charts.units import (
 )
 from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.pages.ask import Answer, Ask, Question
-from ett_service.pages.dashboards import dashboard
 from ett_service.pages.jobs.life import axis, since_midnight, unix
-from ett_service.pages.links import attempt_page, quoted, regression_page
+from ett_service.pages.links import attempt_page, dashboard, quoted, regression_page
 from ett_service.pages.panel import ARROW, FEW, Cell, Fact, Panel, table
 from ett_service.pages.regressions.evidence import contributions, examples, suspects
 from ett_service.pages.render import HEADERS, page

@@ -15,8 +15,7 @@ from ett_service.charts.units import (
     subject_in_words,
 )
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.dashboards import dashboard
-from ett_service.pages.links import regression_page
+from ett_service.pages.links import dashboard, regression_page
 from ett_service.pages.panel import ARROW, Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router

@@ -8,8 +8,8 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from ett_service.api.load.admission import Admission, BodyBytes, Pool, Refused
-from ett_service.api.load.capacity import Capacities, Capacity
 from ett_service.api.problems import Problem
+from ett_service.api.state import Capacities, Capacity
 
 SMALL = Capacity(requests=2, cost=100, waiting=4, wait_s=60)
 

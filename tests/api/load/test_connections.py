@@ -14,9 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ett_service.api.app import create_app
-from ett_service.api.load.capacity import ConnectionLimits
 from ett_service.api.load.connections import bounded_protocol
-from ett_service.api.state import AppState
+from ett_service.api.state import AppState, ConnectionLimits
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.store import Store
 from tests.builders.databases.engines import ON_ONE_ENGINE

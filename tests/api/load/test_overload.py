@@ -15,9 +15,9 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ett_service.api.load.admission import Admission
-from ett_service.api.load.capacity import Capacities, Capacity, ConnectionLimits
 from ett_service.api.load.overload import Admitted
 from ett_service.api.record.events import without_frames
+from ett_service.api.state import Capacities, Capacity, ConnectionLimits
 from ett_service.client.sending.transport import Response, request
 from ett_service.ingest.refusals import MalformedBody
 from tests.builders.record import wire

@@ -13,7 +13,7 @@ from typing import Any
 from ett_service.client import guard
 from ett_service.client import torch as hooks
 from ett_service.client.current import current
-from ett_service.client.torch import batches, checkpoints, compiles, endings, launch, steps
+from ett_service.client.torch import batches, checkpoints, compiles, launch, steps
 from ett_service.client.torch.imports import when_imported
 from ett_service.client.torch.states import ERROR, MISSING, OK, _errors, states
 from tests.client.faults.odd import Broken, Fault, Silent
@@ -115,7 +115,7 @@ def _file() -> None:
 
 def _shutdown() -> None:
     _recorder().loop.left_at = _recorder().now() + 10**9
-    endings.shut_down(_recorder())
+    steps.shut_down(_recorder())
 
 
 def _staging() -> None:
@@ -164,7 +164,7 @@ def _inner_calls() -> tuple[Callable[[], object], ...]:
     savers = _hooked(checkpoints.hook_save, save=_raises, async_save=_raises)
     loaders = _hooked(checkpoints.hook_load, load=_raises)
     plain = _hooked(checkpoints.hook_files, save=_raises, load=_raises)
-    last = _hooked(endings.hook, destroy_process_group=_raises)
+    last = _hooked(steps.hook_teardown, destroy_process_group=_raises)
     return (
         data._BaseDataLoaderIter().__next__, data.DataLoader().__iter__,  # noqa: SLF001 -- torch's
         ddp.DistributedDataParallel, groups.init_process_group, groups.new_group,

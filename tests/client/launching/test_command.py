@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.client.starting.slurm import instants
+from ett_service.client.launching.launcher import instants
 from tests.builders.servers.waiting import PATIENCE_S
 from tests.builders.servers.web import Reply, serving
 from tests.builders.trainers import environment, run_ett, run_trainer, spooled

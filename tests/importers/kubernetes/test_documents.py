@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ett_service.importers.importer import Report
-from ett_service.importers.kubernetes.documents import objects_of
+from ett_service.importers.kubernetes.dumps import objects_of
 from tests.builders import kubernetes as k8s
 
 OBJECTS = [k8s.job("a"), k8s.job("b"), {"kind": "ConfigMap", "text": '} "items": [ {\n'}]

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from ett_service.importers.files import json_objects
 from ett_service.importers.importer import Report
-from ett_service.importers.telemetry.json_objects import json_objects
 
 DECODE = msgspec.json.Decoder(dict[str, int]).decode
 

@@ -1,13 +1,13 @@
-"""Members of answers: waits by owner and for data, speed, what was produced, and what it cost."""
+"""Members of answers: waits, speed, distributions, failures, losses, production and cost."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasPath, Field
 
-from ett_service.api.answers import Answer, Of, Seconds
+from ett_service.api.answers import Answer, Of, Seconds, WeightedSeconds
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.words import Category, Owner, WaitPart
+from ett_service.core.words import Category, Cause, Origin, Owner, WaitPart
 
 SecondsByOwner = dict[Owner, Seconds]
 
@@ -78,6 +78,56 @@ def ratio_at_reference(ledger: Any) -> float | None:
     """Return the part of a ledger's E2E at reference speed; None where nothing is measured."""
     at_reference_us = ledger.speed.known_at_reference_us
     return None if at_reference_us is None else ratio(at_reference_us, ledger.e2e_us)
+
+
+SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]
+
+
+class DistributionAnswer(Answer):
+    """A distribution of durations. Quantiles are nearest ranks, at most 2 % off."""
+
+    count: int = Field(validation_alias="n")
+    mean: SecondsOrNone = Field(validation_alias="mean_us")
+    p50: SecondsOrNone = Field(validation_alias="p50_us")
+    p90: SecondsOrNone = Field(validation_alias="p90_us")
+    p99: SecondsOrNone = Field(validation_alias="p99_us")
+
+
+class FailureCountAnswer(Answer):
+    """The failures of one origin and cause."""
+
+    origin: Origin
+    cause: Cause
+    count: int
+    unsaved_training_seconds: Seconds
+
+
+class MtbfAnswer(Answer):
+    """Running time (E2E without `scheduling` and `restart_wait`) between failures of a job.
+
+    The interval is exact for failures that are independent and come at one rate (Poisson).
+    """
+
+    seconds: Seconds | None = Field(validation_alias="us", description="Null without a failure.")
+    low: Seconds | None = Field(validation_alias="low_us", description="Null without running time.")
+    high: Seconds | None = Field(
+        validation_alias="high_us", description="Null without a failure: no upper bound."
+    )
+    confidence: float = Field(description="Of the interval from `low` to `high`.")
+    failures: int
+
+
+class LossAnswer(Answer):
+    """The cost of preemptions: unsaved time and the recovery after it, times accelerators."""
+
+    count: int = Field(validation_alias="attempts")
+    lost_weighted_seconds: WeightedSeconds
+    unsaved_weighted_seconds: WeightedSeconds
+    recovery_weighted_seconds: WeightedSeconds
+    without_accelerators: int = Field(
+        validation_alias="unweighted",
+        description="Those whose accelerators are unknown, and so is their loss.",
+    )
 
 
 class ProductivityAnswer(Answer):

@@ -24,3 +24,9 @@ def test_clients_of_the_api_get_its_problems(site: Site) -> None:
         assert client.get(path).headers["content-type"] == "application/problem+json"
     assert client.get("/v1/nowhere", headers=HTML).json()["status"] == 404
     assert client.get("/v1/events", headers=HTML).status_code == 405
+
+
+def test_a_browser_finds_every_page_that_there_is(site: Site) -> None:
+    browser = site.reader()
+    for path in ("/", "/jobs", "/regressions", "/changes", "/checkpoints", "/compare", "/quality"):
+        assert browser.get(path, headers=HTML).status_code == 200, path
