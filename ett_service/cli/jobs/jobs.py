@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.charts.units import count, gpu_hours
+from ett_service.charts.units import count, e2e, gpu_hours, ratio_of_e2e
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
 from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
@@ -40,8 +40,8 @@ _FILTERS = {
 _JOBS = (
     identifier("job"),
     styled(text("state"), outcome),
-    number("ETT%", "ett_ratio", percent),
-    number("E2E", "e2e_seconds", clock),
+    number("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
+    number("E2E", e2e, clock),
     number("failures"),
     spare(text("began (UTC)", "started_at", minute)),
     spare(number("time to start", "time_to_start_seconds", clock)),
