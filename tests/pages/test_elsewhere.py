@@ -1,5 +1,7 @@
 """Where nothing is, a browser is led back, and a client of the API reads a problem."""
 
+import re
+
 from tests.builders.servers.site import Document, Site
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -24,3 +26,13 @@ def test_clients_of_the_api_get_its_problems(site: Site) -> None:
         assert client.get(path).headers["content-type"] == "application/problem+json"
     assert client.get("/v1/nowhere", headers=HTML).json()["status"] == 404
     assert client.get("/v1/events", headers=HTML).status_code == 405
+
+
+def test_a_client_is_told_where_the_routes_are_listed(site: Site) -> None:
+    client = site.api()
+    detail = client.get("/v1/nowhere").json()["detail"]
+    assert detail.startswith("There is no such route.")
+    assert "/v1/events" in client.get("/openapi.json").json()["paths"]
+    lists = re.findall(r"/[a-z.]+", detail)
+    assert lists == ["/docs", "/openapi.json"]
+    assert [client.get(each).status_code for each in lists] == [200, 200]
