@@ -148,15 +148,19 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     assert all(entry["taken_back_at"] for entry in history)
 
 
-def test_jobs_are_deleted_only_with_yes(
+def test_jobs_are_deleted_once_somebody_confirms_it(
     served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     doomed = [new_job("doomed-1"), new_job("doomed-2")]
 
-    assert main(["jobs", "delete", *doomed]) == 2
-    output = capsys.readouterr()
-    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", output.out)
-    assert "Nothing was deleted." in output.err
+    assert main(["jobs", "delete", *doomed, "--dry-run"]) == 0
+    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", capsys.readouterr().out)
+    assert all(served.knows(job) for job in doomed)
+
+    assert main(["jobs", "delete", *doomed]) == 1
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert f"2 jobs with {2 * len(EVENTS)} events will be deleted for good" in refused.err
     assert all(served.knows(job) for job in doomed)
 
     assert main(["jobs", "delete", "doomed-1", "no such job", "--yes"]) == 1
