@@ -52,7 +52,8 @@ def test_a_job_that_only_queued_has_no_ratio_to_compare(
 ) -> None:
     begun, now = (rfc3339(now_us() - ago_s * SECOND_US) for ago_s in (540, 60))
     events: list[dict[str, object]] = [
-        *({"job": job, "at": now, "type": "job", "model": "queueing"} for job in ("ran", "queues")),
+        {"job": "ran", "at": now, "type": "job", "model": "queueing"},
+        {"job": "queues", "at": now, "type": "job", "model": "queueing"},
         {"job": "ran", "at": begun, "type": "attempt_started"},
         {"job": "ran", "at": now, "type": "attempt_ended", "outcome": "completed"},
         {"job": "queues", "at": now, "type": "phase_started", "phase": "queued"},
