@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ett_service.importers.importer import Report
-from ett_service.importers.mllog import Log, Moment, Stop, read_logs
+from ett_service.importers.logged_run import Log, Moment, Stop
+from ett_service.importers.mllog import read_logs
 from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
 
