@@ -162,17 +162,6 @@ def test_no_garbage_anywhere_stops_the_reading(
     assert report.records >= 14 - 2 - cut_or_garbled
 
 
-@pytest.mark.long
-def test_a_long_log_keeps_a_bounded_number_of_counts(tmp_path: Path) -> None:
-    report = Report()
-    steps = (line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(135_000))
-    (log,) = read_logs(written(tmp_path, *RUN, *steps), report)
-
-    assert len(log.progress()) < 1 << 17
-    assert log.progress()[-1].samples > 134_000
-    assert log.records == 14 + 135_000
-
-
 def test_a_number_that_the_file_does_not_end_yet_is_not_taken(tmp_path: Path) -> None:
     path = tmp_path / "result_0.txt"
     path.write_text("\n".join((*RUN[:5], "SLURM_JOB_ID 51")))
