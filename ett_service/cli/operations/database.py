@@ -270,19 +270,18 @@ def _prune(args: Namespace) -> Any:
     days = args.days or settings.retention_days
     if not days:
         raise NoRetention("The record of jobs is kept for ever: `retention_days` is 0.")
-    if args.dry_run:
-        with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
-            prunable = retention.prunable(conn, now_us() - days * DAY_US)
+    with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
+        prunable = retention.prunable(conn, now_us() - days * DAY_US)
+        if args.dry_run:
             freed = retention.freed_bytes(conn, retention.table_sizes(conn), prunable)
-        return {"days": days, **asdict(prunable), "bytes": freed}
+            return {"days": days, **asdict(prunable), "bytes": freed}
+    jobs = prunable.jobs
+    confirmation.require(
+        args,
+        f"{count(jobs)} jobs closed for {days} days will lose their events and segments for good; "
+        "their results stay",
+    )
     with closing(open_store(settings.database_url)) as store:
-        with store.reading() as conn:
-            jobs = retention.prunable(conn, now_us() - days * DAY_US).jobs
-        confirmation.require(
-            args,
-            f"{count(jobs)} jobs closed for {days} days will lose their events and segments for "
-            "good; their results stay",
-        )
         act = AdminAct(Action.RECORD_PRUNED, details={"days": days, "jobs": jobs})
         store.write(partial(record, act=act))
         pruner, total = Pruner(store, now_us, days * DAY_US), Pruned()
