@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Path, Request
 from fastapi.openapi.utils import get_openapi
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 
 from ett_service.api.load.overload import ALWAYS_IN
 from ett_service.api.problems import Problem, ProblemDocument, ProblemKind, declared
@@ -156,6 +162,18 @@ def read_docs() -> Response:
     return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
 
+@router.get("/docs/runbooks")
+def find_runbooks() -> Response:
+    """Lead to their index, beside which its links are addresses."""
+    return RedirectResponse("runbooks/")
+
+
+@router.get("/docs/runbooks/")
+def list_runbooks() -> Response:
+    """Return the list of runbooks, as it is written."""
+    return _runbook("README.md")
+
+
 @router.get("/docs/runbooks/{page}")
 def read_runbook(page: Annotated[str, Path(pattern=r"^[A-Za-z]+\.md$")]) -> Response:
     """Return the runbook of an alert, as it is written: what alerts link to.
@@ -163,9 +181,13 @@ def read_runbook(page: Annotated[str, Path(pattern=r"^[A-Za-z]+\.md$")]) -> Resp
     Raises:
         Problem: 404.
     """
+    return _runbook(page)
+
+
+def _runbook(page: str) -> Response:
     file = _runbooks() / page
     if not file.is_file():
-        raise Problem(ProblemKind.NOT_FOUND, "No such runbook.")
+        raise Problem(ProblemKind.NOT_FOUND, "No such runbook. /docs/runbooks/ lists them.")
     return PlainTextResponse(file.read_text("utf-8"))
 
 

@@ -77,6 +77,7 @@ _OF_REFUSED = {
     UnsupportedMedia: ProblemKind.UNSUPPORTED_MEDIA,
 }
 _OF_STATUS = {404: ProblemKind.NOT_FOUND, 405: ProblemKind.METHOD_NOT_ALLOWED}
+_NO_ROUTE = "There is no such route. /docs lists them for people, /openapi.json for programs."
 
 
 class Problem(Exception):
@@ -188,7 +189,8 @@ def problem_of(error: Exception) -> Problem:
             problem = Problem(ProblemKind.VALIDATION_FAILED, errors=errors)
         case HTTPException():
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
-            problem = Problem(kind, headers=error.headers)
+            detail = _NO_ROUTE if kind is ProblemKind.NOT_FOUND else ""
+            problem = Problem(kind, detail, headers=error.headers)
         case Refused() | RecordPruned():
             problem = _of_refused(error)
         case StorageUnavailable():

@@ -102,6 +102,17 @@ _RATE_PER = 1_000  # GPU-hours
 _PRECISE_UNDER = 9.995  # seconds, as of a step: shorter ones have three digits
 
 
+def ratio_of_e2e(job: Answer, member: str) -> float | None:
+    """Return a ratio of a job or of a run; None while its E2E is empty, of which it is 0."""
+    ratio: float | None = job[member] if job["e2e_seconds"] else None
+    return ratio
+
+
+def e2e(job: Answer) -> float | None:
+    """Return the seconds of a job or of a run; None while there are none."""
+    return job["e2e_seconds"] or None
+
+
 def subject(finding: Answer) -> str:
     """Name what is watched: the phase and stage if it is the time of one, else the metric."""
     if finding["metric"] in ("phase_seconds", "stage_seconds"):

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from ett_service.cli import confirmation
 from ett_service.cli.arguments import named, pair, project, server
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, of_project, place
@@ -135,6 +136,8 @@ def _delivered(trial: Answer, _args: Namespace) -> Exit:
 
 
 def _remove(args: Namespace) -> Any:
+    what = f"the receiver {args.name} will be removed for good, with its pending deliveries"
+    confirmation.require(args, what)
     ask(args, _path(args), of_project(args), method="DELETE")
     return {"name": args.name, "removed": True}
 
@@ -194,7 +197,11 @@ VERB = Verb(
         "list": act("list all receivers and their state", _list, _write_list, *_SHARED),
         "test": act("send a test message", _test, _write_test, *_NAMED, exit_code=_delivered),
         "remove": act(
-            "remove a receiver, with its pending deliveries", _remove, _write_removed, *_NAMED
+            "remove a receiver, with its pending deliveries",
+            _remove,
+            _write_removed,
+            *_NAMED,
+            confirmation.yes,
         ),
         "rotate": act(
             "make a new secret; the former one still signs for a day",

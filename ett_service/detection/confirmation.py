@@ -20,7 +20,8 @@ from ett_service.core.regressions.confirmation import (
 )
 from ett_service.core.regressions.finding import Attribution, Finding
 from ett_service.core.words import OTHER
-from ett_service.detection.comparison.job_sets import JobSet, SetValue, values
+from ett_service.detection.comparison.job_sets import JobSet
+from ett_service.detection.comparison.set_figures import SetValue, values
 from ett_service.storage.regressions.cohort_facts import (
     CACHE,
     START,

@@ -13,7 +13,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, Series, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
-from ett_service.detection.models.series_model import SeriesModel, logarithms, medians
+from ett_service.detection.models.series_model import SeriesModel, log_with_zeros, medians
 from ett_service.detection.panel import Peaks, Starts, peaks
 from ett_service.detection.sample import Durations, Flags, Floats, Options, Sample
 from ett_service.detection.window import within
@@ -319,7 +319,7 @@ def _level(
     if subject.metric is Metric.CACHE_MISS_RATIO:
         level = values.us[chosen].astype(np.float64)
         return float(np.mean(level)) if len(level) >= _FEWEST_VALUES else None
-    log = (logarithms(values.us) - _of_setting(subject, values))[chosen][-latest:]
+    log = (log_with_zeros(values.us) - _of_setting(subject, values))[chosen][-latest:]
     return float(np.median(log)) if len(log) >= _FEWEST_VALUES else None
 
 
@@ -328,7 +328,7 @@ def _of_setting(subject: Subject, values: Durations) -> Floats:
     if subject.metric is not Metric.STEP_SECONDS:
         return np.zeros(len(values.us))
     stratum = values.stratum.astype(np.intp)
-    return medians(logarithms(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
+    return medians(log_with_zeros(values.us), stratum, int(stratum.max(initial=-1)) + 1)[stratum]
 
 
 def _failure_rate(

@@ -32,7 +32,7 @@ from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel, model_of, times
 from ett_service.detection.models.residuals import Form, Residuals
-from ett_service.detection.models.series_model import Change, SeriesModel, logarithms, medians
+from ett_service.detection.models.series_model import Change, SeriesModel, log_with_zeros, medians
 from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts
 from ett_service.detection.selection import (
     BETTER,
@@ -321,7 +321,7 @@ def _mix_change(
 def _usual_durations(stratified: DurationModel, together: Window) -> DurationModel:
     """Return the model of what is usual for the attempts of each day."""
     rows = stratified.rows
-    log = logarithms(rows.us)
+    log = log_with_zeros(rows.us)
     cohort = rows.cohort.astype(np.intp)
     of_cohort = medians(log, cohort, len(stratified.spread))[cohort]
     usual = np.where(np.isfinite(stratified.log), log - stratified.log, of_cohort)

@@ -24,7 +24,8 @@ from ett_service.importers.importer import (
     distinct,
     identified,
 )
-from ett_service.importers.mllog import Log, Moment, read_logs
+from ett_service.importers.logged_run import Log, Moment
+from ett_service.importers.mllog import read_logs
 from ett_service.importers.mlperf_run import (
     Timeline,
     ending,

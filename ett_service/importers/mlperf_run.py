@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ett_service.core.intervals import rfc3339
 from ett_service.importers.importer import Fact, clean
-from ett_service.importers.mllog import (
+from ett_service.importers.logged_run import (
     LARGEST,
     TRAINING,
     Count,

@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime, timedelta
 
 from starlette.requests import Request
 
-from ett_service.core.dimensions import GROUPS
+from ett_service.core.dimensions import GROUPS, JOB_DIMENSIONS
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
 from ett_service.core.words import Category
+from ett_service.fleet import scope as scopes
 from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.members import parse_instant
 from ett_service.ingest.refusals import Fault
@@ -20,6 +21,8 @@ WINDOWS: Mapping[str, int] = {
     "28d": 28 * DAY_US,
     "90d": 90 * DAY_US,
 }
+_JOB_FILTERS = (*JOB_DIMENSIONS, "project")
+
 DEFAULT_WINDOW = "7d"
 DEFAULT_GROUP = "model"
 
@@ -98,6 +101,23 @@ class View:
     def without(self, condition: str) -> str:
         """Return the address of this view without one of its conditions."""
         return self.address(where=tuple(each for each in self.where if each != condition))
+
+    @property
+    def job_filters(self) -> dict[str, str]:
+        """Whose time, as far as a list of jobs can say it: by one known value of a dimension."""
+        wanted = scopes.where(self.where)
+        filters = {
+            name: value
+            for name in _JOB_FILTERS
+            for value in wanted.get(name, ())
+            if value and len(wanted[name]) == 1
+        }
+        return filters | ({"project": self.project} if self.project else {})
+
+    @property
+    def beyond_jobs(self) -> list[str]:
+        """The dimensions of conditions that a list of jobs cannot take."""
+        return sorted(scopes.where(self.where).keys() - self.job_filters.keys())
 
     @property
     def from_day(self) -> str:

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.servers.application import Service
 
@@ -38,6 +40,16 @@ def test_the_description_is_written_once_and_not_sent_to_who_has_it(service: Ser
     assert answer.status_code == 200
 
 
+@pytest.mark.parametrize("address", ["/docs/runbooks/", "/docs/runbooks"])
+def test_the_index_of_runbooks_leads_to_each(address: str, service: Service) -> None:
+    index = service.client.get(address, follow_redirects=True)
+    assert index.status_code == 200
+    pages = re.findall(r"\]\((ett\w+\.md)\)", index.text)
+    assert "ettdown.md" in pages
+    for page in pages:
+        assert service.client.get(str(index.url.join(page))).status_code == 200, page
+
+
 def test_there_is_no_other_asset_and_no_redoc(service: Service) -> None:
     for path in ("/docs/redoc.standalone.js", "/docs/..%2F..%2Fapp.py", "/redoc"):
         assert service.client.get(path).status_code in (404, 422)
@@ -49,6 +61,8 @@ def test_runbooks_are_where_alerts_link_to(service: Service) -> None:
         assert runbook.status_code == 200
         assert runbook.headers["content-type"].startswith("text/plain")
         assert runbook.text.lower().startswith(f"# {alert}")
-    assert service.client.get("/docs/runbooks/ettnothing.md").status_code == 404
+    nothing = service.client.get("/docs/runbooks/ettnothing.md")
+    assert nothing.status_code == 404
+    assert "/docs/runbooks/ lists them" in nothing.json()["detail"]
     for path in ("/docs/runbooks/..%2F..%2FREADME.md", "/docs/runbooks/README"):
         assert service.client.get(path).status_code in (404, 422)

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, delete, insert, select
 
 from ett_service.aggregation.fold_job import KeptFold, refresh
 from ett_service.core.events import AttemptStarted, Event, PhaseStarted
@@ -130,6 +130,12 @@ def marks(store: Store, key: JobKey) -> Sequence[int]:
     with store.reading() as conn:
         job = look_at(conn, key, whole=False)
     return () if job is None else job.marks.batches
+
+
+def every_job(conn: Connection) -> list[JobKey]:
+    """Return every job of every project."""
+    columns = (job.c.project_id, job.c.job)
+    return [JobKey(*row) for row in conn.execute(select(*columns).order_by(*columns))]
 
 
 def marked(store: Store) -> list[JobKey]:

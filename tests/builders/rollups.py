@@ -17,7 +17,9 @@ from ett_service.core.ledger.fold import fold
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import ledgers
-from ett_service.storage.record import dirty_marks, events
+from ett_service.storage.record import events
+from ett_service.storage.record.dirty_marks import JobKey
+from tests.builders.ledgers import every_job
 
 Label: TypeAlias = tuple[Cohort, bool]
 """A cohort, and whether it is the one that takes what the cap leaves over."""
@@ -51,7 +53,7 @@ def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     rollups: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
     with store.reading() as conn:
         in_other = set(_in_other(conn))
-        for key in dirty_marks.jobs(conn):
+        for key in every_job(conn):
             for (hour_at, cohort), cell in _cells(conn, key, limits).items():
                 day_at = hour_at - hour_at % DAY_US
                 label = (cohort, False)
@@ -82,7 +84,7 @@ def check_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
     return rollups
 
 
-def _cells(conn: Connection, key: dirty_marks.JobKey, limits: Limits) -> Cells:
+def _cells(conn: Connection, key: JobKey, limits: Limits) -> Cells:
     head = ledgers.head(conn, key)
     if head is None:
         return {}

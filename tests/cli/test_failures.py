@@ -75,7 +75,12 @@ def test_a_failure_names_what_went_wrong_and_what_to_try(
         ("jobs --sort zzz", 1, "/query/sort", "--help"),
         ("jobs --key ett_wrong", 5, "No valid key", "ett keys list"),
         ("jobs --key=", 5, "No valid key", "ett keys create"),
-        ("keys revoke ett_00000000 --url URL", 1, "No active key has this prefix", "keys list"),
+        (
+            "keys revoke --yes ett_00000000 --url URL",
+            1,
+            "No active key has this prefix",
+            "keys list",
+        ),
     ],
 )
 def test_a_refusal_is_printed_in_the_words_of_the_server(
@@ -124,7 +129,7 @@ def test_a_key_for_a_file_that_a_server_holds_is_requested_from_the_server(ett: 
 
 def test_revoking_a_key_that_is_not_there_is_a_failure(ett: Ett) -> None:
     main(["migrate"])
-    done = ett("keys", "revoke", "ett_00000000")
+    done = ett("keys", "revoke", "ett_00000000", "--yes")
     assert done.returncode == 1
     assert "no active key begins with ett_00000000" in done.stderr
     assert "ett keys list" in done.stderr

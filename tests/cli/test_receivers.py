@@ -58,7 +58,7 @@ def run(
     yield ran
     for receiver in json.loads(ran("list", "--json")):
         if receiver["origin"] == "api":
-            ran("remove", receiver["name"])
+            ran("remove", receiver["name"], "--yes")
 
 
 def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_receiver_is_added_tried_rotated_and_removed(run: Any) -> None:
     ]
     assert run("deliveries", "oncall") == "No deliveries.\n"
     assert run("replay", "oncall") == "0 deliveries are sent again.\n"
-    assert run("remove", "oncall") == "oncall is removed.\n"
+    assert run("remove", "oncall", "--yes") == "oncall is removed.\n"
     assert "No such receiver." in run("test", "oncall", code=1)
 
 

@@ -160,7 +160,7 @@ def test_a_scrape_key_is_made_once_and_anew_when_it_was_revoked(
     first = _leave_key(deployment, file)
     assert first.startswith("ett_")
     assert _leave_key(deployment, file) == first
-    deployment.once("ett", "keys", "revoke", first[:12], name="scrape-key")
+    deployment.once("ett", "keys", "revoke", first[:12], "--yes", name="scrape-key")
     second = _leave_key(deployment, file)
     assert second != first
     listed = json.loads(deployment.once("ett", "keys", "list", "--json", name="scrape-key"))

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ett_service.importers.importer import Report
-from ett_service.importers.mllog import Log, Moment, Stop, read_logs
+from ett_service.importers.logged_run import Log, Moment, Stop
+from ett_service.importers.mllog import read_logs
 from tests.builders.mllog import RUN, START_S, line, run_lines, without, written
 
 
@@ -159,17 +160,6 @@ def test_no_garbage_anywhere_stops_the_reading(
 
     cut_or_garbled = garbage.count(b"\n") + len(garbage) + lost
     assert report.records >= 14 - 2 - cut_or_garbled
-
-
-@pytest.mark.long
-def test_a_long_log_keeps_a_bounded_number_of_counts(tmp_path: Path) -> None:
-    report = Report()
-    steps = (line("tracked_stats", 30 + n / 1000, samples_count=n) for n in range(135_000))
-    (log,) = read_logs(written(tmp_path, *RUN, *steps), report)
-
-    assert len(log.progress()) < 1 << 17
-    assert log.progress()[-1].samples > 134_000
-    assert log.records == 14 + 135_000
 
 
 def test_a_number_that_the_file_does_not_end_yet_is_not_taken(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Where nothing is, a browser is led back, and a client of the API reads a problem."""
 
+import re
+
 from tests.builders.servers.site import Document, Site
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -30,3 +32,13 @@ def test_a_browser_finds_every_page_that_there_is(site: Site) -> None:
     browser = site.reader()
     for path in ("/", "/jobs", "/regressions", "/changes", "/checkpoints", "/compare", "/quality"):
         assert browser.get(path, headers=HTML).status_code == 200, path
+
+
+def test_a_client_is_told_where_the_routes_are_listed(site: Site) -> None:
+    client = site.api()
+    detail = client.get("/v1/nowhere").json()["detail"]
+    assert detail.startswith("There is no such route.")
+    assert "/v1/events" in client.get("/openapi.json").json()["paths"]
+    lists = re.findall(r"/[a-z.]+", detail)
+    assert lists == ["/docs", "/openapi.json"]
+    assert [client.get(each).status_code for each in lists] == [200, 200]

@@ -34,7 +34,7 @@ from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear
 from tests.builders.databases.statements import FEWEST_STATEMENTS
 from tests.builders.drawn.timelines import Timeline, timelines
-from tests.builders.ledgers import deliver, refreshed, running_job, stored
+from tests.builders.ledgers import deliver, every_job, refreshed, running_job, stored
 from tests.builders.receivers.deliveries import put
 from tests.builders.record import event as fact
 from tests.builders.record import progress
@@ -275,7 +275,7 @@ def test_whatever_was_pruned_no_sum_differs(
 
 def _results(store: Store) -> list[object]:
     with store.reading() as conn:
-        return [ledgers.job_ledger(conn, *key) for key in dirty_marks.jobs(conn)]
+        return [ledgers.job_ledger(conn, *key) for key in every_job(conn)]
 
 
 def test_tables_are_measured_with_their_indexes(store: Store, project_id: int) -> None:

@@ -32,13 +32,8 @@ from ett_service.core.fleet.decomposition import UNITS, Decomposition, in_units
 from ett_service.core.regressions.finding import Unit
 from ett_service.core.words import Category
 from ett_service.detection.comparison.compare import Difference, Level, compare
-from ett_service.detection.comparison.job_sets import (
-    ETT_RATIO,
-    FAILURE_RATE,
-    NAMES,
-    JobSet,
-    job_set,
-)
+from ett_service.detection.comparison.job_sets import NAMES, JobSet, job_set
+from ett_service.detection.comparison.set_figures import ETT_RATIO, FAILURE_RATE
 from ett_service.detection.ranks import CONFIDENCE
 
 router = APIRouter(

@@ -23,7 +23,7 @@ from ett_service.api.regressions.listing import RegressionId, checked_id, unknow
 from ett_service.api.regressions.triage import Acting, RegressionRequest
 from ett_service.core.regressions.confirmation import Settlement
 from ett_service.core.regressions.finding import Finding, Triage
-from ett_service.detection.comparison.job_sets import SetValue
+from ett_service.detection.comparison.set_figures import SetValue
 from ett_service.detection.confirmation import (
     NotComparable,
     SettledRuns,

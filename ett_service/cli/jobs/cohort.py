@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from statistics import median
 
-from ett_service.charts.units import count, percent, points
+from ett_service.charts.units import count, percent, points, ratio_of_e2e
 from ett_service.cli.output import NONE, clock, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place
 from ett_service.cli.tables import Answer, loss, number, styled, text, write_table
@@ -94,13 +94,14 @@ def write(answer: Answer) -> None:
 def _numbers(job: Answer, others: Sequence[Answer]) -> Iterator[tuple[str, ...]]:
     for heading, member, show, sign in _MEASURES:
         theirs = [other[member] for other in others if other[member] is not None]
-        if job[member] is None or not theirs:
+        mine = ratio_of_e2e(job, member) if member.endswith("_ratio") else job[member]
+        if mine is None or not theirs:
             continue
-        worse = sum(sign * each < sign * job[member] for each in theirs)
+        worse = sum(sign * each < sign * mine for each in theirs)
         best = max(theirs, key=lambda value: sign * value)
         yield (
             heading,
-            show(job[member]),
+            show(mine),
             show(median(theirs)),
             show(best),
             f"{worse} of {len(theirs)}",

@@ -6,7 +6,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ett_service.charts.units import amount, count
+from ett_service.charts.units import amount, count, e2e, ratio_of_e2e
 from ett_service.cli.arguments import named, project, server
 from ett_service.cli.jobs import cohort
 from ett_service.cli.output import (
@@ -92,12 +92,12 @@ def _hooks_in(attempt: Answer, state: str) -> int:
 
 
 _HEADLINE = (
-    text("ETT%", "ett_ratio", percent),
-    text("E2E", "e2e_seconds", clock),
+    text("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
+    text("E2E", e2e, clock),
     text("time to start", "time_to_start_seconds", clock),
     text("failures"),
     text("infra failures", "infra_failures"),
-    text("wasted", "wasted_ratio", percent),
+    text("wasted", partial(ratio_of_e2e, member="wasted_ratio"), percent),
     text("unsaved training", "unsaved_training_seconds", clock),
 )
 _LEDGER = (
@@ -132,8 +132,8 @@ _RUNS = (
     number("run", "number"),
     text("began (UTC)", "started_at", minute),
     styled(text("state"), outcome),
-    number("ETT%", "ett_ratio", percent),
-    number("E2E", "e2e_seconds", clock),
+    number("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
+    number("E2E", e2e, clock),
     number("time to start", "time_to_start_seconds", clock),
     number("failures"),
     number("attempts"),

@@ -1,12 +1,12 @@
 """``ett jobs``: lists jobs, corrects their record and deletes them."""
 
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.charts.units import count, gpu_hours
+from ett_service.charts.units import count, e2e, gpu_hours, ratio_of_e2e
+from ett_service.cli import confirmation
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
 from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
@@ -22,7 +22,7 @@ from ett_service.cli.tables import (
     write_rows,
     write_table,
 )
-from ett_service.cli.verb import Exit, Verb, act
+from ett_service.cli.verb import Verb, act
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Cause, Origin
 
@@ -40,8 +40,8 @@ _FILTERS = {
 _JOBS = (
     identifier("job"),
     styled(text("state"), outcome),
-    number("ETT%", "ett_ratio", percent),
-    number("E2E", "e2e_seconds", clock),
+    number("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
+    number("E2E", e2e, clock),
     number("failures"),
     spare(text("began (UTC)", "started_at", minute)),
     spare(number("time to start", "time_to_start_seconds", clock)),
@@ -160,13 +160,20 @@ def _write_corrections(corrections: list[Any], args: Namespace) -> None:
 
 def _delete_options(parser: ArgumentParser) -> None:
     parser.add_argument("jobs", nargs="+", metavar="JOB", help="the job's name")
-    parser.add_argument("--yes", action="store_true", help="delete; without it, show what would go")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say what would be deleted, and how much it is"
+    )
 
 
 def _delete(args: Namespace) -> list[Any]:
     # Asked of all before any goes: a mistyped name must not leave half of them deleted.
     deletions = [_deletion(args, job, dry_run="true") for job in args.jobs]
-    return [_deletion(args, job) for job in args.jobs] if args.yes else deletions
+    if args.dry_run:
+        return deletions
+    events = count(sum(each["events"] for each in deletions))
+    many = f"{count(len(deletions))} job{'' if len(deletions) == 1 else 's'}"
+    confirmation.require(args, f"{many} with {events} events will be deleted for good")
+    return [_deletion(args, job) for job in args.jobs]
 
 
 def _deletion(args: Namespace, job: str, dry_run: str | None = None) -> Any:
@@ -184,13 +191,6 @@ _DELETIONS = (
 
 def _write_deletions(deletions: list[Any], _args: Namespace) -> None:
     write_table(_DELETIONS, deletions)
-
-
-def _deleted(_deletions: Any, args: Namespace) -> Exit:
-    if args.yes:
-        return Exit.DONE
-    sys.stderr.write("Nothing was deleted. --yes deletes these jobs; they cannot be restored.\n")
-    return Exit.USAGE
 
 
 ACTS: Mapping[str, Verb] = {
@@ -218,8 +218,8 @@ ACTS: Mapping[str, Verb] = {
         _delete,
         _write_deletions,
         _delete_options,
+        confirmation.yes,
         *_SHARED,
-        exit_code=_deleted,
     ),
 }
 """What ``ett jobs`` does beside listing."""

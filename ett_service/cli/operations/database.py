@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import Difference, RollupDifference, verify, verify_rollups
 from ett_service.charts.units import count, size
+from ett_service.cli import confirmation
 from ett_service.cli.arguments import config, whole
 from ett_service.cli.operations.config import loaded, opened_for_reading, record
 from ett_service.cli.output import or_dash, write_line
@@ -269,14 +270,18 @@ def _prune(args: Namespace) -> Any:
     days = args.days or settings.retention_days
     if not days:
         raise NoRetention("The record of jobs is kept for ever: `retention_days` is 0.")
-    if args.dry_run:
-        with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
-            prunable = retention.prunable(conn, now_us() - days * DAY_US)
+    with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
+        prunable = retention.prunable(conn, now_us() - days * DAY_US)
+        if args.dry_run:
             freed = retention.freed_bytes(conn, retention.table_sizes(conn), prunable)
-        return {"days": days, **asdict(prunable), "bytes": freed}
+            return {"days": days, **asdict(prunable), "bytes": freed}
+    jobs = prunable.jobs
+    confirmation.require(
+        args,
+        f"{count(jobs)} jobs closed for {days} days will lose their events and segments for good; "
+        "their results stay",
+    )
     with closing(open_store(settings.database_url)) as store:
-        with store.reading() as conn:
-            jobs = retention.prunable(conn, now_us() - days * DAY_US).jobs
         act = AdminAct(Action.RECORD_PRUNED, details={"days": days, "jobs": jobs})
         store.write(partial(record, act=act))
         pruner, total = Pruner(store, now_us, days * DAY_US), Pruned()
@@ -301,7 +306,7 @@ def _write_pruning(answer: Any, args: Namespace) -> None:
 
 PRUNE = Verb(
     description="Delete events and segments of jobs that are closed; their results stay.",
-    options=(_prune_options, config),
+    options=(_prune_options, confirmation.yes, config),
     run=_prune,
     write=_write_pruning,
 )

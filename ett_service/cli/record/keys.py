@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ett_service.charts.units import count, size
+from ett_service.cli import confirmation
 from ett_service.cli.arguments import config, named, seconds
 from ett_service.cli.operations.config import opened_for_reading, record
 from ett_service.cli.output import minute, write_line
@@ -170,6 +171,7 @@ def _rotated(conn: Connection, prefix: str, overlap_s: int) -> str:
 
 
 def _revoke(args: Namespace) -> Any:
+    confirmation.require(args, f"the key {args.prefix} will be revoked for good")
     if asks_server(args):
         ask(args, place("/v1/keys/{}", args.prefix), method="DELETE")
     else:
@@ -243,6 +245,7 @@ VERB = Verb(
             _revoke,
             _write_revoked,
             named("prefix", _PREFIX),
+            confirmation.yes,
             server,
             config,
         ),

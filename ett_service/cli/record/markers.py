@@ -3,6 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from ett_service.cli import confirmation
 from ett_service.cli.arguments import ID, INSTANT, named, pair, project, server, when
 from ett_service.cli.output import conditions, minute, or_dash, write_line
 from ett_service.cli.remote import ask, listed, of_project, place
@@ -70,6 +71,7 @@ def _write_list(markers: list[Any], _args: Namespace) -> None:
 
 
 def _delete(args: Namespace) -> Any:
+    confirmation.require(args, f"the marker {args.id} will be deleted for good")
     ask(args, place("/v1/markers/{}", args.id), of_project(args), method="DELETE")
     return {"id": args.id, "deleted": True}
 
@@ -82,6 +84,13 @@ VERB = Verb(
     acts={
         "add": act("add a marker", _add, _write_added, _add_options, *_SHARED),
         "list": act("print markers, latest first", _list, _write_list, _list_options, *_SHARED),
-        "delete": act("delete a marker", _delete, _write_deleted, named("id", ID), *_SHARED),
+        "delete": act(
+            "delete a marker",
+            _delete,
+            _write_deleted,
+            named("id", ID),
+            confirmation.yes,
+            *_SHARED,
+        ),
     },
 )

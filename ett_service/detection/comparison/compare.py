@@ -21,13 +21,13 @@ from ett_service.core.fleet.decomposition import Decomposition, decompose
 from ett_service.core.words import Category
 from ett_service.detection import ranks
 from ett_service.detection.attribution import location
-from ett_service.detection.comparison.job_sets import (
+from ett_service.detection.comparison.job_sets import JobSet
+from ett_service.detection.comparison.set_figures import (
     ATTEMPT_START,
     ETT_RATIO,
     FAILURE_RATE,
     STAGE_OF,
     TIME_TO_START,
-    JobSet,
     SetFigures,
     measured,
 )

@@ -31,7 +31,7 @@ from ett_service.detection.models.series_model import (
     Change,
     LevelModel,
     interval,
-    logarithms,
+    log_with_zeros,
     medians,
     shift,
 )
@@ -230,7 +230,7 @@ def step_model(subject: Subject, window: Window, groups: Groups, memory: Memory)
     early = rows.day < window.baseline
     residual = residuals(rows, len(counted), early, _of_setting)
     cohort = rows.cohort.astype(np.intp)
-    usual = medians(logarithms(rows.us)[early], cohort[early], len(counted))
+    usual = medians(log_with_zeros(rows.us)[early], cohort[early], len(counted))
     rows = replace(rows, us=np.rint(np.exp(residual.log + usual[cohort])).astype(np.int64))
     return model_of(subject, window, groups, rows, residual)
 

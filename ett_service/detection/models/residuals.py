@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ett_service.detection.models.series_model import logarithms, medians
+from ett_service.detection.models.series_model import log_with_zeros, medians
 from ett_service.detection.ranks import MAD_TO_SIGMA
 from ett_service.detection.sample import Durations, Flags, Floats
 
@@ -211,7 +211,7 @@ def residuals(
 
     Without an *expectation* it is the one that the module describes.
     """
-    log = logarithms(rows.us)
+    log = log_with_zeros(rows.us)
     cohort = rows.cohort.astype(np.intp)
     unit, size = _jobs(rows, baseline)
     jobs = baseline / size[unit]

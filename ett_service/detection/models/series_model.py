@@ -291,7 +291,7 @@ def medians(values: Floats, group: NDArray[np.intp], size: int) -> Floats:
     return medians
 
 
-def logarithms(us: NDArray[np.int64]) -> Floats:
+def log_with_zeros(us: NDArray[np.int64]) -> Floats:
     """Return logarithms; 0 counts as a fixed part of the median, so that units do not matter."""
     positive = us[us > 0]
     zero = float(np.median(positive)) * _ZERO if len(positive) else 1.0

@@ -223,6 +223,7 @@ def failures(gathered: FleetAnswers) -> Panel:
         "Failures by cause",
         before=(_rates(now, whole),),
         table=table(f"cause|#failures|#of all|#{gathered.view.earlier}|#unsaved training", rows),
+        after=_wider(gathered.view),
         more=Cell("Jobs with most failures", href=_failing(gathered.view)),
         question=gathered.question.of("total.failures.by"),
         is_table_open=True,
@@ -231,8 +232,15 @@ def failures(gathered: FleetAnswers) -> Panel:
 
 def _failing(view: View, cause: str | None = None) -> str:
     """Return the address of the jobs of a window that failed most often, for *cause* if given."""
-    days = {"from": written(view.from_us), "to": written(view.to_us), "project": view.project}
-    return Question("/jobs", {**days, "cause": cause, "sort": "-failures"}).address
+    days = {"from": written(view.from_us), "to": written(view.to_us)}
+    narrowed = {**view.job_filters, **days, "cause": cause, "sort": "-failures"}
+    return Question("/jobs", narrowed).address
+
+
+def _wider(view: View) -> tuple[str, ...]:
+    """Say by what a list of jobs is wider than the view."""
+    names = " and ".join(view.beyond_jobs).replace("_", " ")
+    return (f"Lists of jobs behind the links are not narrowed by {names}.",) if names else ()
 
 
 def _cause(failure: Answer) -> str:

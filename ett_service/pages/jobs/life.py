@@ -10,7 +10,7 @@ import msgspec
 
 from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
-from ett_service.charts.units import count, duration, percent
+from ett_service.charts.units import count, duration, e2e, percent, ratio_of_e2e
 from ett_service.core.words import CATEGORY_BY_NAME, FAILURES
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
@@ -285,8 +285,8 @@ def runs(job: Answer, question: Question) -> Panel | None:
             str(run["number"]),
             run["state"],
             moment(run["started_at"]),
-            duration(run["e2e_seconds"]),
-            percent(run["ett_ratio"]),
+            duration(e2e(run)),
+            percent(ratio_of_e2e(run, "ett_ratio")),
             duration(run["time_to_start_seconds"]),
             count(run["failures"]),
             duration(run["idle_before_seconds"]),

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import count, duration, gpu_hours, percent
+from ett_service.charts.units import count, duration, e2e, gpu_hours, percent, ratio_of_e2e
 from ett_service.core.words import Cause, JobState
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard, job_page
@@ -122,16 +122,15 @@ async def show_jobs(request: Request, session: SignedIn, ask: Asking) -> Respons
 
 def _row(job: Answer, project: str | None) -> tuple[Cell, ...]:
     is_partial = job["provisional"]
-    has_begun = bool(job["e2e_seconds"])
     return (
         Cell(job["job"], href=job_page(job["job"], project), title=job["name"] or ""),
         Cell(job["state"]),
         Cell(job["team"] or "-"),
         Cell(job["model"] or "-"),
         Cell(moment(job["started_at"])),
-        Cell(duration(job["e2e_seconds"]) if has_begun else "-", is_faint=is_partial),
-        _ett(job) if has_begun else Cell("-"),
-        Cell(percent(job["wasted_ratio"]) if has_begun else "-"),
+        Cell(duration(e2e(job)), is_faint=is_partial),
+        _ett(job),
+        Cell(percent(ratio_of_e2e(job, "wasted_ratio"))),
         Cell(duration(job["time_to_start_seconds"])),
         Cell(count(job["failures"])),
         Cell(duration(job["unsaved_training_seconds"]) if job["failures"] else "-"),
@@ -141,5 +140,8 @@ def _row(job: Answer, project: str | None) -> tuple[Cell, ...]:
 
 
 def _ett(job: Answer) -> Cell:
+    ratio = ratio_of_e2e(job, "ett_ratio")
+    if ratio is None:
+        return Cell(percent(ratio))
     so_far = " so far" if job["provisional"] else ""
-    return Cell(f"{percent(job['ett_ratio'])}{so_far}", is_faint=job["provisional"])
+    return Cell(f"{percent(ratio)}{so_far}", is_faint=job["provisional"])

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+from ett_service.charts.units import (
+    count,
+    duration,
+    e2e,
+    gpu_hours,
+    money,
+    percent,
+    points,
+    ratio_of_e2e,
+)
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.panel import Cell, Fact, Panel, table
@@ -33,8 +42,8 @@ def facts(job: Answer, cohort: Answer) -> list[Fact]:
     held = job["gpu_seconds"]
     so_far = " so far" if job["provisional"] else ""
     return [
-        Fact("ETT%", percent(job["ett_ratio"]), f"by wall time{so_far}"),
-        Fact("E2E", duration(job["e2e_seconds"]), f"wall time{so_far}"),
+        Fact("ETT%", percent(ratio_of_e2e(job, "ett_ratio")), f"by wall time{so_far}"),
+        Fact("E2E", duration(e2e(job)), f"wall time{so_far}"),
         Fact("time to start", duration(job["time_to_start_seconds"]), _beside(cohort)),
         Fact(
             "failures",
@@ -47,7 +56,7 @@ def facts(job: Answer, cohort: Answer) -> list[Fact]:
             gpu_hours(None if held is None else sum(held.values())),
             f"on {count(job['gpus'])} accelerators" if job["gpus"] else "accelerators unknown",
         ),
-        Fact("WTT%", percent(job["wasted_ratio"]), "of training, by wall time"),
+        Fact("WTT%", percent(ratio_of_e2e(job, "wasted_ratio")), "of training, by wall time"),
         *_cost(job),
     ]
 
@@ -196,6 +205,9 @@ def _hint(category: Category, advice: Any) -> str:
 
 def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
     """Say how the job does, and what it loses most by."""
+    if not job["e2e_seconds"]:
+        yet = " yet" if job["provisional"] else ""
+        return f"Its E2E is empty{yet}, so there is no ETT%."
     so_far = " so far" if job["provisional"] else ""
     text = f"ETT {percent(job['ett_ratio'])} by wall time{so_far}"
     if not ranked:

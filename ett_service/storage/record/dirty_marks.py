@@ -105,8 +105,6 @@ _OF_JOB = (dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindpar
 
 MARKS = select(dirty.c.batch, dirty.c.marked_us).where(*_OF_JOB)
 
-_JOBS = select(job.c.project_id, job.c.job).order_by(job.c.project_id, job.c.job)
-
 _OUTDATE = (
     update(job_ledger)
     .where(
@@ -285,11 +283,6 @@ class JobQueue:
 def count(conn: Connection) -> int:
     """Return how many jobs have facts that their ledgers do not know, or the rollups do not."""
     return conn.scalar(_COUNT) or 0
-
-
-def jobs(conn: Connection) -> list[JobKey]:
-    """Return every job of every project."""
-    return [JobKey(*row) for row in conn.execute(_JOBS)]
 
 
 def outdate(conn: Connection, formula_version: int) -> None:

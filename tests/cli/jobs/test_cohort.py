@@ -4,6 +4,8 @@ import re
 import pytest
 
 from ett_service.cli.main import main
+from ett_service.cli.verb import now_us
+from ett_service.core.intervals import SECOND_US, rfc3339
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 
@@ -43,6 +45,25 @@ def test_a_job_stands_beside_the_jobs_that_are_like_it(capsys: pytest.CaptureFix
     shares = [re.findall(r"[\d.]+%", line) for line in lines if re.match(r"[a-z_]+ +[\d.]+%", line)]
     assert shares
     assert all(mine == theirs for mine, theirs in shares)
+
+
+def test_a_job_that_only_queued_has_no_ratio_to_compare(
+    served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun, now = (rfc3339(now_us() - ago_s * SECOND_US) for ago_s in (540, 60))
+    events: list[dict[str, object]] = [
+        {"job": "ran", "at": now, "type": "job", "model": "queueing"},
+        {"job": "queues", "at": now, "type": "job", "model": "queueing"},
+        {"job": "ran", "at": begun, "type": "attempt_started"},
+        {"job": "ran", "at": now, "type": "attempt_ended", "outcome": "completed"},
+        {"job": "queues", "at": now, "type": "phase_started", "phase": "queued"},
+    ]
+    served.ask("POST", "/v1/events", {"events": events})
+    wait_for(lambda: served.knows("ran") and served.knows("queues"))
+    assert main(["job", "queues", "--compare"]) == 0
+    printed = capsys.readouterr().out
+    assert "failures" in printed
+    assert not re.search(r"^(ETT|WTT)%", printed, re.MULTILINE)
 
 
 def test_json_has_the_jobs_and_their_sums(capsys: pytest.CaptureFixture[str]) -> None:

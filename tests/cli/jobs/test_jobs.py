@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from ett_service.cli.main import main
+from ett_service.cli.verb import now_us
+from ett_service.core.intervals import rfc3339
 from tests.builders.servers.ett import Server
 from tests.builders.servers.waiting import wait_for
 from tests.cli.conftest import story
@@ -25,6 +27,26 @@ def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixtu
         "finished", "50.00%", "0:09:20.0", "1", "2026-03-01", "08:00:00", "0:02:00.0", "8", "-",
         "0.6",
     ]  # fmt: skip
+
+
+def test_a_job_that_only_queued_has_no_ratio_of_its_empty_time(
+    served: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = {"job": "only-queued", "type": "phase_started", "phase": "queued"}
+    served.ask("POST", "/v1/events", {"events": [{**event, "at": rfc3339(now_us())}]})
+    wait_for(lambda: served.knows("only-queued"))
+
+    assert main(["jobs", "--q", "only-queued"]) == 0
+    row = capsys.readouterr().out.splitlines()[1]
+    assert row.split()[:5] == ["only-queued", "queued", "-", "-", "0"]
+    assert main(["job", "only-queued"]) == 0
+    _, head, row, *_ = capsys.readouterr().out.splitlines()
+    assert head.split()[:2] == ["ETT%", "E2E"]
+    assert row.split() == ["-", "-", "-", "0", "0", "-", "0:00:00.0"]
+
+    assert main(["jobs", "--q", "only-queued", "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)
+    assert (job["ett_ratio"], job["e2e_seconds"]) == (0, 0)
 
 
 def test_filters_leave_jobs_out(capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,15 +148,19 @@ def test_an_exclusion_is_shown_with_its_window_and_taken_back(
     assert all(entry["taken_back_at"] for entry in history)
 
 
-def test_jobs_are_deleted_only_with_yes(
+def test_jobs_are_deleted_once_somebody_confirms_it(
     served: Server, new_job: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     doomed = [new_job("doomed-1"), new_job("doomed-2")]
 
-    assert main(["jobs", "delete", *doomed]) == 2
-    output = capsys.readouterr()
-    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", output.out)
-    assert "Nothing was deleted." in output.err
+    assert main(["jobs", "delete", *doomed, "--dry-run"]) == 0
+    assert re.search(rf"doomed-1 +{len(EVENTS)} +2 +0\n", capsys.readouterr().out)
+    assert all(served.knows(job) for job in doomed)
+
+    assert main(["jobs", "delete", *doomed]) == 1
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert f"2 jobs with {2 * len(EVENTS)} events will be deleted for good" in refused.err
     assert all(served.knows(job) for job in doomed)
 
     assert main(["jobs", "delete", "doomed-1", "no such job", "--yes"]) == 1

@@ -190,7 +190,7 @@ def test_a_dry_run_says_what_a_run_deletes(capsys: pytest.CaptureFixture[str]) -
     assert planned["bytes"] > 0
     assert answer(capsys, "prune", "--days", "90000", "--dry-run")["jobs"] == 0
 
-    done = answer(capsys, "prune", "--days", "60")
+    done = answer(capsys, "prune", "--days", "60", "--yes")
 
     assert done["jobs"] == 2
     assert done["rows"] > events
@@ -211,5 +211,11 @@ def test_without_a_number_of_days_nothing_is_pruned(
     monkeypatch.setenv("ETT_RETENTION_DAYS", "60")
     assert main(["prune", "--dry-run"]) == 0
     assert "2 jobs closed for 60 days would be pruned" in capsys.readouterr().out
-    assert main(["prune"]) == 0
+    assert main(["prune"]) == 1
+    refused = capsys.readouterr()
+    assert "2 jobs closed for 60 days will lose their events and segments for good" in refused.err
+    assert refused.out == ""
+    assert main(["prune", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == 2
+    assert main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.startswith("2 jobs closed for 60 days pruned")

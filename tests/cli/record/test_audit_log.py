@@ -23,8 +23,8 @@ def test_commands_beside_the_database_are_listed_by_filters(
     assert capsys.readouterr().out == "Nobody has administered anything yet.\n"
     main(["keys", "create", "--project", "research", "--scope", "read"])
     prefix = capsys.readouterr().out[:12]
-    main(["keys", "revoke", prefix])
-    main(["prune", "--days", "90"])
+    main(["keys", "revoke", prefix, "--yes"])
+    main(["prune", "--days", "90", "--yes"])
     main(["backup", "--restored"])
     capsys.readouterr()
 

@@ -29,7 +29,7 @@ def test_a_key_is_shown_once_listed_by_its_prefix_and_revoked(
     assert (listed["project"], listed["name"]) == ("research", "cluster a")
     assert listed["scopes"] == ["read", "write"]
     assert listed["revoked_at"] is None
-    assert main(["keys", "revoke", key[:12]]) == 0
+    assert main(["keys", "revoke", key[:12], "--yes"]) == 0
     assert capsys.readouterr().out == f"{key[:12]} is revoked.\n"
     assert _listed(capsys)[key[:12]]["revoked_at"] is not None
 
@@ -50,7 +50,7 @@ def test_a_running_server_is_queried_instead_of_its_file(
     there = ("--url", served.url, "--key", served.key)
     key = _made(capsys, *there)
     assert key[:12] in _listed(capsys, *there)
-    assert main(["keys", "revoke", key[:12], *there]) == 0
+    assert main(["keys", "revoke", key[:12], "--yes", *there]) == 0
     capsys.readouterr()
     assert _listed(capsys, *there)[key[:12]]["revoked_at"] is not None
 

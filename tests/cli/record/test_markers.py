@@ -36,7 +36,7 @@ def test_a_marker_is_kept_listed_and_deleted(capsys: pytest.CaptureFixture[str])
     assert re.match(r"trainer-4.2 +2026-03-01 08:00:00 +deploy .+ 2026-03-01 09:00:00$", row)
     assert "  Trainer 4.2  " in row
 
-    assert main(["markers", "delete", "trainer-4.2"]) == 0
+    assert main(["markers", "delete", "trainer-4.2", "--yes"]) == 0
     assert capsys.readouterr().out == "trainer-4.2 is deleted.\n"
     assert listed(capsys, "--q", "trainer") == []
 
@@ -48,7 +48,7 @@ def test_without_an_instant_it_is_now_and_json_is_the_answer(
     marker = json.loads(capsys.readouterr().out)
     assert marker["at"] <= marker["made_at"]
     assert marker in listed(capsys, "--from", marker["at"])
-    assert main(["markers", "delete", marker["id"], "--json"]) == 0
+    assert main(["markers", "delete", marker["id"], "--yes", "--json"]) == 0
 
 
 def test_a_list_longer_than_a_page_is_read_to_its_end(

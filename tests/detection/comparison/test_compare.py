@@ -21,7 +21,8 @@ from ett_service.detection.comparison.compare import (
     compare,
     compare_figures,
 )
-from ett_service.detection.comparison.job_sets import JobSet, SetFigures
+from ett_service.detection.comparison.job_sets import JobSet
+from ett_service.detection.comparison.set_figures import SetFigures
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import job_ledger

@@ -3,7 +3,8 @@
 import pytest
 
 from ett_service.detection.comparison.drawing import draw
-from ett_service.detection.comparison.job_sets import JobSet, SetFigures, measured
+from ett_service.detection.comparison.job_sets import JobSet
+from ett_service.detection.comparison.set_figures import SetFigures, measured
 from ett_service.storage.engine.store import Store
 from tests.builders.clock import MINUTE, NOON
 from tests.builders.fleet import LATER, calm_job, store_job

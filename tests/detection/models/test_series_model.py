@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.models.series_model import interval, medians, shift
+from ett_service.detection.models.series_model import interval, log_with_zeros, medians, shift
+from ett_service.detection.window import bounded_logarithms
 
 
 def test_the_shift_is_the_median_of_all_differences() -> None:
@@ -43,3 +44,14 @@ def test_medians_are_those_of_each_group() -> None:
     of_groups = medians(values, group, 8)
     assert of_groups[:7] == pytest.approx([np.median(values[group == each]) for each in range(7)])
     assert np.isnan(of_groups[7])
+
+
+def test_logarithms_with_zeros_keep_short_times_apart_in_every_unit() -> None:
+    us = np.array([0, 1, 50, 200, 800])
+    logs = log_with_zeros(us)
+    assert np.all(np.diff(logs) > 0)
+    assert log_with_zeros(1000 * us) - logs == pytest.approx(np.full(5, np.log(1000)))
+
+
+def test_bounded_logarithms_hold_short_times_to_be_equal() -> None:
+    assert bounded_logarithms(np.array([0, 1, 99_999])) == pytest.approx(np.log(np.full(3, 1e5)))

@@ -131,6 +131,24 @@ def test_causes_lead_to_the_jobs_that_failed_most(site: Site) -> None:
     assert len(links) > 1
 
 
+def test_causes_lead_to_jobs_of_the_part_of_the_fleet_that_is_shown(site: Site) -> None:
+    browser = site.reader()
+    narrowed = "/?where=team:golden&where=model:llm-live&where=cluster:larch&where=cluster:nowhere"
+    page = Document.of(browser.get(f"{narrowed}&where=size:16-31"))
+    links = [each for each in page.links if "sort=-failures" in each]
+    assert len(links) > 1
+    for link in links:
+        listed = dict(parse_qsl(urlsplit(link).query))
+        assert (listed["team"], listed["model"]) == ("golden", "llm-live")
+        jobs = site.api().get("/v1/jobs", params=listed).json()["jobs"]
+        assert jobs
+        assert {(job["team"], job["model"]) for job in jobs} == {("golden", "llm-live")}
+    said = page.text_of("section", id="failures")
+    assert "Lists of jobs behind the links are not narrowed by cluster and size." in said
+    whole = Document.of(browser.get("/?where=team:golden")).text_of("section", id="failures")
+    assert "not narrowed" not in whole
+
+
 def test_a_window_without_jobs_leads_to_the_latest_job(site: Site) -> None:
     page = Document.of(site.reader().get("/?from=2020-01-01&to=2020-01-08"))
     assert page.text_of("h1") == "No job ran in this window."

@@ -64,6 +64,18 @@ def test_lost_accelerator_time_orders_and_a_cause_filters(site: Site) -> None:
     assert any("cause=gpu_hardware" in link and "sort=-failures" in link for link in page.links)
 
 
+def test_a_job_that_only_queued_has_no_ratio_of_its_empty_time(site: Site) -> None:
+    page = Document.of(site.reader().get("/jobs?q=live-queued"))
+    heads = [each.text.split(" (")[0].strip() for each in page.all("th", scope="col")]
+    cells = dict(zip(heads[1:], [each.text.strip() for each in page.all("td")], strict=True))
+    assert [cells[head] for head in ("state", "E2E", "ETT% by wall time", "WTT%")] == [
+        "queued", "-", "-", "-",
+    ]  # fmt: skip
+    of_job = site.reader().get("/jobs/live-queued").text
+    assert "Its E2E is empty yet, so there is no ETT%." in of_job
+    assert "Why is it" not in of_job
+
+
 def test_days_include_the_last(site: Site) -> None:
     started = site.api().get("/v1/jobs", params={"q": "live-failed"}).json()["jobs"][0]
     day = started["started_at"][:10]
