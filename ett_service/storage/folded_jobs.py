@@ -80,6 +80,9 @@ _MARKED_EVENTS = (
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
+#: In the order of their foreign keys, which takes a tenth of a fold to find.
+_TABLES = tuple(metadata.sorted_tables)
+
 LEDGER_TABLES = (job_ledger, *(part.table for part in PARTS))
 
 _columns = [column.name for column in job_ledger.columns]
@@ -213,7 +216,7 @@ class RowChanges:
 
     def write(self, conn: Connection) -> None:
         """Delete what is gone, then write the rest."""
-        for table in metadata.sorted_tables:
+        for table in _TABLES:
             if gone := self.gone.get(table.name):
                 statements.delete(conn, table, gone)
             if put := self.put.get(table.name):
