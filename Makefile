@@ -51,10 +51,10 @@ demo: setup ## Serve a synthetic fleet, train a small model through a crash, and
 	$(BIN)/python examples/demo.py
 
 test: setup ## Run the tests.
-	$(BIN)/pytest -n 4 --dist loadgroup --quiet
+	$(BIN)/pytest -n 6 --dist loadgroup --quiet
 
 slow: setup ## Run the tests that take many seconds each, and on PostgreSQL what SQLite has answered.
-	$(BIN)/pytest --slow -m slow -n 4 --dist loadgroup --quiet
+	$(BIN)/pytest --slow -m slow -n 6 --dist loadgroup --quiet
 
 laws: setup ## Test the laws of the ledger and of the rollups on many more random cases.
 	$(BIN)/pytest tests/core/test_laws.py tests/contract/test_timelines.py \
