@@ -159,6 +159,10 @@ def check_by_the_clock(job: Nodes, ledger: JobLedger) -> None:
     in_loops_us = died[0] - entered[0] + left - entered[1]
     assert trained_us + repeated_us == pytest.approx(in_loops_us, abs=TOLERANCE_US)
     began = min(agent for _, what, _, agent in rows if what == "entered")
+    if job.launched:  # `ett run` begins the attempt, and starts the agent when the machine lets it
+        assert ledger.started_at is not None
+        assert ledger.started_at - TOLERANCE_US < began
+        began = ledger.started_at
     starting_us = spent[Category.LAUNCHER_INIT] + spent[Category.UNATTRIBUTED] + between_us
     waited_us = entered[0] - began + entered[1] - died[0]
     assert starting_us == pytest.approx(waited_us, abs=TOLERANCE_US)
