@@ -69,10 +69,12 @@ class Folding:
         self._now_us = now_us
         self._limits = limits
         self._open_every_us = open_every_us
-        self._has_one_writer = store.dialect == "sqlite"
         self._most_threads = _THREADS[store.dialect]
         self._most_slow = self._most_threads // 2
         self._readers = ThreadPoolExecutor(self._most_threads, thread_name_prefix="ett-reader")
+        self._forward: ThreadPoolExecutor | None = None  #: folds forward beside the only writer
+        if store.dialect == "sqlite":
+            self._forward = ThreadPoolExecutor(1, thread_name_prefix="ett-forward")
         self._folds = Folds()
         self._cohort_ids: defaultdict[int, CohortIds] = defaultdict(dict)  #: by project
         self._queue = JobQueue()
@@ -94,7 +96,8 @@ class Folding:
         """Begin with the jobs whose turn it is, and with *resting* ones if they are wanted.
 
         Whole reads, of which there are up to *most_cold* at a time, and slow jobs are prepared
-        before they are written. So is what is folded forward where all senders need one writer.
+        before they are written. So is what is folded forward where all senders need one writer,
+        by one thread: two would take turns at the interpreter with the requests.
         """
         began, now_us = time.monotonic(), self._now_us()
         under_way = self._reading | self._writing
@@ -108,10 +111,13 @@ class Folding:
             fold = self._folds.take(key)
             if is_slow:
                 self._slow.add(key)
-            if fold and not is_slow and not self._has_one_writer:
+                self._prepare(self._readers, key, fold)
+            elif fold and self._forward:
+                self._prepare(self._forward, key, fold)
+            elif fold:
                 self._refresh(key, fold)
-            elif fold or is_slow or len(self._reading) < most_cold:
-                self._prepare(key, fold)
+            elif len(self._reading) < most_cold:
+                self._prepare(self._readers, key, None)
         ended = time.monotonic()
         self._pick_after = ended + _PICKING_SHARE * (ended - began)
 
@@ -159,6 +165,8 @@ class Folding:
     def close(self) -> None:
         """Finish the jobs that are being written, and let the others be."""
         self._readers.shutdown(cancel_futures=True)
+        if self._forward:
+            self._forward.shutdown(cancel_futures=True)
         self.settle_all()
         self.merge()
         self.settle_all()
@@ -176,9 +184,9 @@ class Folding:
     def _follow(self, future: Future[Any], settle: Callable[[Future[Any]], bool]) -> None:
         future.add_done_callback(lambda done: self._done.put(partial(settle, done)))
 
-    def _prepare(self, key: JobKey, fold: KeptFold | None) -> None:
+    def _prepare(self, threads: ThreadPoolExecutor, key: JobKey, fold: KeptFold | None) -> None:
         self._reading.add(key)
-        future = self._readers.submit(self._prepared, key, fold)
+        future = threads.submit(self._prepared, key, fold)
         self._follow(future, partial(self._was_prepared, key))
 
     def _prepared(self, key: JobKey, fold: KeptFold | None) -> Prepared | None:
