@@ -27,7 +27,7 @@ from benchmarks.one_more_event import (
     synced_page,
 )
 from ett_service.aggregation import fold_job as aggregation
-from ett_service.core.fleet.counters import SettledStops
+from ett_service.core.fleet.counters import NO_STOPS, SettledStops
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.record.dirty_marks import JobKey
@@ -118,7 +118,7 @@ def with_step(step: Callable[..., SettledStops]) -> None:
 def nothing(*_: Any, is_new: bool) -> SettledStops:
     """Leave the rollups as they are."""
     del is_new
-    return SettledStops()
+    return NO_STOPS
 
 
 def rounds_of(shape: Shape, rounds: int) -> int:

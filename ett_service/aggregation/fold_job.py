@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import Cohort
 from ett_service.core.events import Exclusion
 from ett_service.core.fleet.contribution import Cells, contribution, first_difference
-from ett_service.core.fleet.counters import SettledStops, settled_stops
+from ett_service.core.fleet.counters import NO_STOPS, SettledStops, settled_stops
 from ett_service.core.fleet.owned_time import last_at
 from ett_service.core.ledger.attempt_results import corrected
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
@@ -81,13 +81,7 @@ class FoldedJob:
         """Return what the job adds to the fleet, from the hour of the instant *since* on."""
         return contribution(self.ledger, self.exclusions, since)
 
-    def stops_until(self, since: int | None, known: SettledStops | None) -> SettledStops:
-        """Count the checkpoint stops before *since*, or before the end; see ``roll_up``."""
-        if since is None:
-            return settled_stops(self.ledger, last_at(self.ledger))
-        return settled_stops(self.ledger, since, known)
-
-    def counter_sample(self, stops: SettledStops | None = None) -> CounterSample:
+    def counter_sample(self, stops: SettledStops = NO_STOPS) -> CounterSample:
         """Return what the job adds to the counters of /metrics; *stops* were counted before."""
         return counter_sample(self.key, self.ledger, self.exclusions, stops)
 
@@ -171,7 +165,7 @@ class KeptFold:
     revision: int
     ledger: JobLedger  #: what is stored
     exclusions: tuple[Exclusion, ...] = ()  #: with which that was given to the rollups
-    stops: SettledStops = field(default_factory=SettledStops)  #: of that ledger
+    stops: SettledStops = NO_STOPS  #: of that ledger
     cohort_ids: CohortIds = field(default_factory=dict)  #: of what it added to the fleet
 
 
@@ -331,7 +325,9 @@ def roll_up(
     cells = folded.cells(since)
     stored = {} if is_new else contributions.existing(conn, folded.key, since)
     changes.compare_cells(folded.key, cells, stored)
-    stops = folded.stops_until(since, previous.stops if previous else None)
+    until = last_at(folded.ledger) if since is None else since
+    known = previous.stops if previous and since is not None else NO_STOPS
+    stops = settled_stops(folded.ledger, until, known)
     changes.compare_sample(folded.key, folded.counter_sample(stops))
     return stops
 

@@ -113,6 +113,9 @@ class SettledStops:
     seen: Mapping[str, Seen] = field(default_factory=dict)
 
 
+NO_STOPS = SettledStops()
+
+
 @dataclass(frozen=True, slots=True)
 class OpenWork:
     """What runs now: since when each phase has been open, and signs of life."""
@@ -132,7 +135,7 @@ def sum_of(bucket: str) -> str:
     return f"{bucket.partition('#')[0]}#us"
 
 
-def job_counters(ledger: JobLedger, stops: SettledStops | None = None) -> JobCounters:
+def job_counters(ledger: JobLedger, stops: SettledStops = NO_STOPS) -> JobCounters:
     """Return what the job adds to the counters; nothing where it is left out of the fleet.
 
     *stops* are those of the same ledger: only what comes after them is looked at. A running
@@ -140,7 +143,6 @@ def job_counters(ledger: JobLedger, stops: SettledStops | None = None) -> JobCou
     """
     if not fits(ledger):
         return JobCounters({}, {})
-    stops = stops or SettledStops()
     sums, seen = defaultdict(int, stops.sums), dict(stops.seen)
     frame = Frame(ledger)
     for share in ledger.shares:
@@ -158,13 +160,13 @@ def job_counters(ledger: JobLedger, stops: SettledStops | None = None) -> JobCou
     return JobCounters({key: amount for key, amount in sums.items() if amount}, seen)
 
 
-def settled_stops(ledger: JobLedger, until: int, known: SettledStops | None = None) -> SettledStops:
+def settled_stops(ledger: JobLedger, until: int, known: SettledStops = NO_STOPS) -> SettledStops:
     """Return what checkpoint stops before the instant *until* add to the counters.
 
     *known* ones that end no later go on, so the ledger must not differ from theirs before *until*.
     """
-    if known is None or known.until > until:
-        known = SettledStops()
+    if known.until > until:
+        known = NO_STOPS
     sums, seen = defaultdict(int, known.sums), dict(known.seen)
     for at, number, *_, tally in checkpoint_stops(ledger, known.until):
         if at >= until:

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Row, Select, Table, bindparam, case, select, 
 
 from ett_service.core.events import Exclusion
 from ett_service.core.fleet.counters import (
+    NO_STOPS,
     OF_A_CLUSTER,
     Seen,
     SettledStops,
@@ -74,7 +75,7 @@ def counter_sample(
     key: JobKey,
     ledger: JobLedger,
     exclusions: Sequence[Exclusion],
-    stops: SettledStops | None = None,
+    stops: SettledStops = NO_STOPS,
 ) -> CounterSample:
     """Return the sample of a ledger, of which *stops* were counted before.
 

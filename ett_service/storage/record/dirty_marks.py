@@ -272,12 +272,12 @@ class JobQueue:
         self._not_before.pop(key, None)
         self._rests.pop(key, None)
         if took.processor_us >= _SLOW_US:
-            now_us = monotonic_us()
-            over_us = now_us - HOUR_US  # what was slow so long ago is likely over
+            elapsed_us = monotonic_us()
+            over_us = elapsed_us - HOUR_US  # what was slow so long ago is likely over
             self._rests = {
                 each: rest for each, rest in self._rests.items() if rest.until_us > over_us
             }
-            self._rests[key] = Rest(now_us + _REST * took.wall_us, took.processor_us)
+            self._rests[key] = Rest(elapsed_us + _REST * took.wall_us, took.processor_us)
 
 
 def count(conn: Connection) -> int:
