@@ -12,7 +12,7 @@ from tests.builders.servers.waiting import wait_for
 pytestmark = [pytest.mark.torch, pytest.mark.long, pytest.mark.xdist_group("frameworks")]
 
 PROGRAM = Path(__file__).parent / "programs" / "plain_trainer.py"
-STEPS = 50
+STEPS = 60
 
 
 def test_a_job_that_breaks_and_resumes_needs_no_code(tmp_path: Path) -> None:
