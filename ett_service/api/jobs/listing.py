@@ -126,8 +126,8 @@ def list_jobs(
     shown, next_cursor = pagination.page(
         rows, query.limit, lambda row: (query.sort, row.place, row.job)
     )
-    spent = listing.spent(conn, project_id, [row.job for row in shown])
-    jobs = [JobSummary.of(row, spent.get(row.job, listing.Spent())) for row in shown]
+    training = listing.training_us(conn, project_id, [row.job for row in shown])
+    jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
     page = JobPage(jobs=jobs, next_cursor=next_cursor)
     return listed(form, page, jobs, of=JobSummary, name="jobs")
 
