@@ -113,7 +113,7 @@ def largest_by_loss(
         lives = _lost_most(conn, cohort_filter, window, most)
         if len(lives) < most:
             break
-        sums = contributed(_KEY, cohort_filter, window).where(_is_among(contribution, lives))
+        sums = contributed(_KEY, cohort_filter, window).where(is_among(contribution, lives))
         largest = _ranked(conn, sums.group_by(*_KEY), _amount(categories, WEIGHTED), limit)
         if len(largest) == limit and _is_before_all_others(*largest[-1], lives):
             return [key for key, _ in largest]
@@ -175,7 +175,7 @@ def groups_of(
     size = cast(func.sum(_time(categories, PLAIN)), Float)
     statement = (
         contributed([*_KEY, *labels], cohort_filter, window)
-        .where(_is_among(contribution, keys))
+        .where(is_among(contribution, keys))
         .group_by(*_KEY, *labels)
         .order_by(size, *labels)
     )
@@ -266,12 +266,12 @@ def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tupl
     statement = (
         select(*(job_ledger.c[name] for name in names), project.c.name.label("project"))
         .join_from(job_ledger, project, project.c.id == job_ledger.c.project_id)
-        .where(_is_among(job_ledger, keys))
+        .where(is_among(job_ledger, keys))
     )
     return {JobKey(row.project_id, row.job): row for row in conn.execute(statement)}
 
 
-def _is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
+def is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
     """Whether a row is of one of these jobs; SQLite finds no pairs by the key of a table."""
     jobs_of: defaultdict[int, list[str]] = defaultdict(list)
     for key in keys:

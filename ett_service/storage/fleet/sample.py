@@ -65,15 +65,16 @@ def jobs_alive(
     cohort_filter: CohortFilter,
     window: Span,
     most: int = MOST_READ,
+    drawn: int = DRAWN,
     most_listed: int = MOST_LISTED,
 ) -> Sample:
     """Return the jobs that have time in the window and in a wanted cohort; of over *most*, some.
 
-    The window is on full hours. Up to ``DRAWN`` are drawn, each job with the same chance, and the
-    same jobs give the same sample. Of more than *most_listed* the sample may be smaller, and how
-    many there are is as the rollups count them.
+    The window is on full hours. Up to *drawn* are drawn then, each job with the same chance, and
+    the same jobs give the same sample. Of more than *most_listed* the sample may be smaller, and
+    how many there are is as the rollups count them.
     """
-    drawn = min(most, DRAWN)
+    drawn = min(most, drawn)
     counted = count_alive(conn, cohort_filter, window)
     if counted <= max(most, most_listed):
         alive = conn.execute(_with_time(cohort_filter, window)).all()
