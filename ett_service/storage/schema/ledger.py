@@ -204,4 +204,5 @@ checkpoint = table(
     Column("bytes", Int64),
     Column("duration_us", Int64),
     belongs_to_a_job(),
+    Index(None, "project_id", "saved_us"),
 )
