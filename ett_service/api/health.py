@@ -7,13 +7,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 
-from ett_service.api.answers import Answer
+from ett_service.api.answers import Answer, Instant
 from ett_service.api.deps import State
 from ett_service.api.load.admission import Admission
 from ett_service.api.state import AppState
 from ett_service.core.errors import EttError
 from ett_service.storage.engine.migrate import schema_is_current
-from ett_service.storage.record import dirty_marks
+from ett_service.storage.metrics import gauge_values
 
 router = APIRouter(tags=["health"])
 
@@ -35,6 +35,7 @@ class Readiness(Answer):
         "than `min_free_bytes` are free beside a SQLite file, or it takes no writes."
     )
     waiting_jobs: int | None = Field(description="Jobs with events that are not folded in yet.")
+    waiting_since: Instant | None = Field(description="When the oldest of these events came.")
 
 
 _NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -64,7 +65,7 @@ def _readiness(state: AppState) -> Readiness:
     try:
         with state.store.reading() as conn:
             current = schema_is_current(conn)
-            waiting = dirty_marks.count(conn) if current else None
+            waiting = gauge_values.waiting(conn) if current else None
     except (EttError, SQLAlchemyError):
         parts: tuple[PartHealth, PartHealth] = ("failed", "unknown")
         current, waiting = False, None
@@ -72,10 +73,13 @@ def _readiness(state: AppState) -> Readiness:
         parts = ("ok", "ok" if current else "failed")
     store, schema = parts
     disk = _disk(state)
-    return Readiness(
-        ready=current and "failed" not in (worker, disk),
-        parts={"store": store, "schema": schema, "worker": worker, "disk": disk},
-        waiting_jobs=waiting,
+    return Readiness.model_validate(
+        {
+            "ready": current and "failed" not in (worker, disk),
+            "parts": {"store": store, "schema": schema, "worker": worker, "disk": disk},
+            "waiting_jobs": waiting.jobs if waiting else None,
+            "waiting_since": waiting.since_us if waiting else None,
+        }
     )
 
 

@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
+from ett_service.core.intervals import rfc3339
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import Migrating, StorageUnavailable
 from ett_service.storage.engine.migrate import migrate
@@ -60,6 +61,7 @@ def test_a_service_whose_worker_runs_is_ready(store: Store) -> None:
         "ready": True,
         "parts": {"store": "ok", "schema": "ok", "worker": "ok", "disk": "ok"},
         "waiting_jobs": 0,
+        "waiting_since": None,
     }
 
 
@@ -71,7 +73,9 @@ def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) ->
 
 def test_jobs_that_wait_for_their_numbers_are_counted(service: Service) -> None:
     service.send([wire_event("heartbeat", 0, "a"), wire_event("heartbeat", 0, "b")])
-    assert service.get("/readyz", 503)["waiting_jobs"] == 2
+    waiting = service.get("/readyz", 503)
+    assert waiting["waiting_jobs"] == 2
+    assert waiting["waiting_since"] == rfc3339(service.clock.now_us)
 
 
 def test_a_worker_elsewhere_is_no_reason_not_to_be_ready(store: Store) -> None:

@@ -94,13 +94,6 @@ _WAITING_IN_SLOTS = (
     _UNMERGED.where(in_slots(unmerged)),
 )
 
-#: A union leaves out what comes twice.
-_COUNT = select(func.count()).select_from(
-    select(dirty.c.project_id, dirty.c.job)
-    .union(select(unmerged.c.project_id, unmerged.c.job))
-    .subquery()
-)
-
 _OF_JOB = (dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
 
 MARKS = select(dirty.c.batch, dirty.c.marked_us).where(*_OF_JOB)
@@ -278,11 +271,6 @@ class JobQueue:
                 each: rest for each, rest in self._rests.items() if rest.until_us > over_us
             }
             self._rests[key] = Rest(elapsed_us + _REST * took.wall_us, took.processor_us)
-
-
-def count(conn: Connection) -> int:
-    """Return how many jobs have facts that their ledgers do not know, or the rollups do not."""
-    return conn.scalar(_COUNT) or 0
 
 
 def outdate(conn: Connection, formula_version: int) -> None:
