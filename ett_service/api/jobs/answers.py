@@ -348,6 +348,9 @@ class JobAnswer(JobSummary):
     runs: list[JobRunAnswer] = Field(description="The job's numbers are the sums over its runs.")
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
+    waiting_since: Instant | None = Field(
+        description="When the oldest of the events came that these numbers do not know yet."
+    )
     pruned_at: Instant | None = Field(
         description="When its events and segments were deleted, for their age. What they are read "
         "from is then 410."

@@ -111,6 +111,8 @@ _OUTDATE = (
     .values(due_us=0)
 )
 
+_OLDEST = select(func.min(dirty.c.marked_us)).where(*_OF_JOB)
+
 BORN = select(job.c.received_us).where(
     job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
 )
@@ -271,6 +273,13 @@ class JobQueue:
                 each: rest for each, rest in self._rests.items() if rest.until_us > over_us
             }
             self._rests[key] = Rest(elapsed_us + _REST * took.wall_us, took.processor_us)
+
+
+def waiting_since(conn: Connection, key: JobKey) -> int | None:
+    """Return when the oldest of the facts came that the job's ledger does not know."""
+    parameters = {"of_project": key.project_id, "of_job": key.job}
+    since_us: int | None = conn.scalar(_OLDEST, parameters)
+    return since_us
 
 
 def outdate(conn: Connection, formula_version: int) -> None:
