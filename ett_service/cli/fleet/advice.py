@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from ett_service.charts.units import amount, count, duration, percent
+from ett_service.charts.units import amount, count, duration, failure_counts, many, percent
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import write_line, write_prose
@@ -132,10 +132,8 @@ def _span(bounds: Answer) -> str:
 
 
 def _counts(counts: Answer) -> str:
-    return (
-        f"{count(counts['failures'])} failures, {count(counts['infra_failures'])} of them infra; "
-        f"{count(counts['saves'])} saves"
-    )
+    counted = failure_counts(counts["failures"], counts["infra_failures"])
+    return f"{counted}; {many(counts['saves'], 'save')}"
 
 
 def _write_curve(curve: Sequence[Answer]) -> None:
