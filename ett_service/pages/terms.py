@@ -149,6 +149,8 @@ TERMS: Mapping[str, str] = {
     "attempts": "Lives of jobs' processes that began in the window.",
     "points": "Percentage points: the difference of two percentages.",
     "share": "Of time weighted by accelerators; the time in which none was held counts as well.",
+    "wall time": "Time on the clock; every second counts once, whatever the job's size.",
+    "share of wall time": "Of the wall time that the table is about.",
     "share of the loss": "Of all GPU-hours lost in the window.",
     "lost hours times accelerators": "Time that was not effective training times the job's "
     "accelerators, held or not.",

@@ -40,7 +40,7 @@ def test_the_times_between_failures_of_two_pages_say_of_what_they_are(site: Site
     assert f"MTBF by running time {duration(running)}" in fleet.text_of(
         "section", id="compared-by-wall-time"
     )
-    assert f"MTBF {duration(running)} by running time" in fleet.text_of("section", id="failures")
+    assert f"MTBF by running time: {duration(running)}" in fleet.text_of("section", id="failures")
     saving = Document.of(site.reader().get("/checkpoints"))
     assert f"MTBF by training time{duration(training)}" in saving.text_of("dl")
 
