@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -112,6 +113,18 @@ def test_csv_and_json_are_the_answers_of_the_server(capsys: pytest.CaptureFixtur
 def test_a_window_without_jobs_suggests_what_to_try(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--from", "2020-01-01T00:00:00Z", "--to", "2020-01-02T00:00:00Z"]) == 0
     assert "--from" in capsys.readouterr().out
+
+
+def test_a_window_given_by_its_length_is_the_default_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    windows = set()
+    for given in ([], ["--from", "7d"], ["--from", "1w"], ["--from", "168h"]):
+        assert main(["fleet", "--json", *given]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        begin, end = (datetime.fromisoformat(answer[side]) for side in ("from", "to"))
+        windows.add(end - begin)
+    assert windows == {timedelta(days=7)}
 
 
 def test_a_dimension_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
