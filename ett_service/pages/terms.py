@@ -91,14 +91,15 @@ _OF_SAVES: Mapping[str, str] = {
     "blocking": "Time the loop stands still over all training at this interval, by wall time.",
     "best": "The interval at which failures and saves, as measured, waste least.",
     "WTT% now": "Unsaved and blocking together at the present interval, by the formula and wall "
-    "time. What was measured is on the page of the fleet.",
+    "time. What was measured, WTT%, has evaluation, stalls and recompiles as well.",
     "at best": "The same at the best interval.",
     "WTT% at best": "Unsaved and blocking together at the best interval, by wall time.",
     "a save": "Mean time for which a save blocks the loop, by wall time.",
     "saves": "Checkpoints that were saved in the window.",
-    "to gain": "Held accelerator time in the window that the best interval would have trained in.",
+    "to gain": "Held accelerator time in the window that the best interval would have trained in, "
+    "by the formula; at most what repeated training and saves took.",
     "GPU-hours to gain": "Held accelerator time in the window that the best interval would have "
-    "trained in.",
+    "trained in, by the formula; at most what repeated training and saves took.",
 }
 
 _OF_THE_SERVICE: Mapping[str, str] = {

@@ -92,8 +92,7 @@ def _write_checkpoints(answer: Answer, args: Namespace) -> None:
         _write_checkpoints_of(answer["total"], "the fleet")
     else:
         write_table((*group_columns(answer["group_by"]), *_CHECKPOINTS_OF_GROUP), answer["groups"])
-        write_line()
-        write_prose(f"Assumed: {answer['total']['assumption']}")
+        _write_basis(answer["total"])
 
 
 def _write_checkpoints_of(advice: Answer, name: str) -> None:
@@ -114,7 +113,15 @@ def _write_checkpoints_of(advice: Answer, name: str) -> None:
         }
     )
     _write_curve(advice["curve"])
+    _write_basis(advice)
+
+
+def _write_basis(advice: Answer) -> None:
     write_line()
+    write_prose(
+        "WTT% and the gain are the formula's. `ett fleet` has what was measured: no interval gains "
+        "more than repeated_training and checkpoint_blocking took."
+    )
     write_prose(f"Assumed: {advice['assumption']}")
 
 

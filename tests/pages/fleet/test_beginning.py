@@ -1,5 +1,7 @@
 """A fleet whose jobs report too little yet shows what there is, and what to report next."""
 
+from typing import Any
+
 from ett_service.charts.units import duration, percent
 from ett_service.pages.links import job_page
 from tests.builders.jobs import wire_event, wire_span
@@ -9,10 +11,10 @@ DAY = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
 BARE = "/?where=model:bare&from=2026-03-01T00:00:00Z&to=2026-03-02T00:00:00Z"
 
 
-def bare(site: Site, job: str, *events: dict[str, object], **facts: object) -> None:
+def bare(site: Site, job: str, *events: dict[str, Any], **facts: Any) -> None:
     """Let a job of a model run for ten minutes, and report *events* besides."""
     named = {"job": job, "launch": "1", "attempt": 0}
-    about = wire_event("job", 0, **{"model": "bare", **facts})
+    about = wire_event("job", 0) | {"model": "bare"} | facts
     ends = wire_event("attempt_started", 0), wire_event("attempt_ended", 10, outcome="completed")
     site.ingest([event | named for event in (about, *ends, *events)])
 
