@@ -137,7 +137,8 @@ TERMS: Mapping[str, str] = {
     "shorter than that by running time: failures before a loop count, and starts do not.",
     "ETT% with the cuts": "What the window's ETT% would have been; every second counts as often as "
     "the job has accelerators.",
-    "jobs read": "Jobs of the window whose ledgers were recomputed; fewer than all are a sample.",
+    "jobs read": "Jobs of the window whose ledgers were recomputed; fewer than all are a sample. "
+    "Those that only queued so far are among them, and not in the fleet's count of jobs alive.",
     "GPU-hours gained": "Held accelerator time that would be saved.",
     "cost gained": "The cost of those hours; unknown where any of them has no price.",
     "failures it is about": "Failures of its origin or cause in the window; it prevents its part.",

@@ -2,6 +2,7 @@
 
 from ett_service.charts.units import amount, duration, percent, points, value
 from ett_service.charts.units import cohort as conditions
+from ett_service.core.words import Category, Origin
 from ett_service.pages.window import moment
 from tests.builders.jobs import wire_event, wire_span
 from tests.builders.servers.site import Document, Site
@@ -66,6 +67,16 @@ def test_what_a_cut_gains_is_what_the_api_says(site: Site) -> None:
         f"would have been {percent(gain['ett_ratio'])}."
     )
     assert set(scenarios) <= set(cells(page))
+
+
+def test_each_category_and_each_origin_of_failures_can_be_cut(site: Site) -> None:
+    words = [*Origin, *(each for each in Category if each is not Category.EFFECTIVE_TRAINING)]
+    browser = site.reader()
+    page = Document.of(browser.get("/what-if"))
+    names = [each.attributes["name"] for each in page.all("input", type="range")]
+    assert names == [*map(str, words)]
+    cut = Document.of(browser.get("/what-if", params=dict.fromkeys(names, "10")))
+    assert {f"cut {each} by 10%" for each in ("shutdown", "preemption failures")} <= set(cells(cut))
 
 
 def test_it_says_that_infra_failures_are_without_preemptions(site: Site) -> None:
