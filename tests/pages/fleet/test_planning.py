@@ -79,6 +79,16 @@ def test_each_category_and_each_origin_of_failures_can_be_cut(site: Site) -> Non
     assert {f"cut {each} by 10%" for each in ("shutdown", "preemption failures")} <= set(cells(cut))
 
 
+def test_moving_a_slider_keeps_a_window_of_its_own(site: Site) -> None:
+    page = Document.of(site.reader().get("/what-if?from=2026-03-02&to=2026-03-04&by=team"))
+    kept = {
+        (each.attributes["name"], each.attributes["value"])
+        for each in page.all("input", type="hidden")
+    }
+    window = {("from", "2026-03-02T00:00:00Z"), ("to", "2026-03-05T00:00:00Z")}
+    assert {*window, ("by", "team")} <= kept
+
+
 def test_it_says_that_infra_failures_are_without_preemptions(site: Site) -> None:
     said = "Preemptions are not among them."
     infra = Document.of(site.reader().get("/what-if?infra=50"))
