@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ett_service.charts.units import count, percent, points
+from ett_service.charts.units import count, many, percent, points
 from ett_service.cli.arguments import (
     by,
     of_window,
@@ -69,7 +69,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         write_prose(
             f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
             f"ETT {percent(side['ett_ratio'] if side['seconds'] else None)}, "
-            f"{count(side['jobs'])} jobs"
+            f"{many(side['jobs'], 'job')}"
         )
     if not answer["comparable"]:
         write_prose(

@@ -273,8 +273,8 @@ def _held(total: Answer) -> str:
 
 def _write_ratios(total: Answer) -> None:
     counts = [
-        f"{count(total['jobs'])} jobs",
-        f"{count(total['attempts'])} attempts",
+        many(total["jobs"], "job"),
+        many(total["attempts"], "attempt"),
         f"{count(total['data_wait_attempts'])} of those that ended or run report waits for data",
         f"{duration(total['between_runs_seconds'])} between runs, in no E2E",
     ]

@@ -279,7 +279,7 @@ def _data_wait(total: Answer, weight: Weight) -> str:
         return "No attempt reports waits for data."
     return (
         f"Loops waited for data for {percent(total[weight.data_wait])} of their time, "
-        f"{weight.name} (n={count(reporting)} attempts that report it)."
+        f"{weight.name} (n={count(reporting)}, the attempts that report it)."
     )
 
 

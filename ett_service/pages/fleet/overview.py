@@ -17,7 +17,7 @@ from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.sessions import Session, state_of
-from ett_service.pages.window import WINDOWS, View, moment, view_of
+from ett_service.pages.window import WINDOWS, View, view_of
 from ett_service.report.headline import course_of
 
 ROUTER = router()
@@ -145,9 +145,14 @@ def _drawn(
 def _empty(request: Request, session: Session, view: View, newest: Answer) -> Response:
     """Say that nothing ran in the window, and what ran last."""
     job = Cell(newest["job"], href=job_page(newest["job"], view.project))
-    began = moment(newest["started_at"])
     return page(
-        request, "nothing_here.html", session, view=view, newest=job, began=began, **_CHOICES
+        request,
+        "nothing_here.html",
+        session,
+        view=view,
+        newest=job,
+        began=newest["started_at"],
+        **_CHOICES,
     )
 
 
