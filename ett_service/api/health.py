@@ -31,7 +31,8 @@ class Readiness(Answer):
 
     ready: bool
     parts: dict[Literal["store", "schema", "worker", "disk"], PartHealth] = Field(
-        description="`elsewhere`: the worker runs in another process. The `disk` fails while less "
+        description="`elsewhere`: the worker runs in another process. It fails while its thread is "
+        "dead, or none of ten jobs or more could be folded. The `disk` fails while less "
         "than `min_free_bytes` are free beside a SQLite file, or it takes no writes."
     )
     waiting_jobs: int | None = Field(description="Jobs with events that are not folded in yet.")
@@ -61,7 +62,7 @@ async def read_readiness(request: Request, state: State, response: Response) -> 
 def _readiness(state: AppState) -> Readiness:
     worker: PartHealth = "elsewhere"
     if state.worker is not None:
-        worker = "ok" if state.worker.alive else "failed"
+        worker = "ok" if state.worker.folds else "failed"
     try:
         with state.store.reading() as conn:
             current = schema_is_current(conn)

@@ -55,8 +55,8 @@ class Waker(Protocol):
         """Look for marked jobs now rather than at the next poll."""
 
     @property
-    def alive(self) -> bool:
-        """Whether its thread runs."""
+    def folds(self) -> bool:
+        """Whether its thread runs, and not every fold fails."""
 
 
 @dataclass(frozen=True, slots=True)
