@@ -64,11 +64,11 @@ def test_the_application_makes_its_file_and_has_a_worker_if_the_settings_ask_for
     settings = Settings(database_url=url, embedded_worker=embedded, host="::1")
     with application(settings, now_us) as parts:
         assert (tmp_path / "new.db").exists()
-        assert (parts.worker is not None and parts.worker.folds) is embedded
+        assert (parts.worker is not None and parts.worker.alive) is embedded
         assert parts.local_metrics
         assert not parts.open_metrics
         inner = parts.worker
-    assert inner is None or not inner.folds
+    assert inner is None or not inner.alive
 
 
 def test_it_needs_no_web_framework_to_put_a_worker_together() -> None:

@@ -10,14 +10,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from ett_service.api.answers import Answer, Instant
 from ett_service.api.deps import State
 from ett_service.api.load.admission import Admission
-from ett_service.api.state import AppState
+from ett_service.api.state import AppState, Waker
 from ett_service.core.errors import EttError
 from ett_service.storage.engine.migrate import schema_is_current
 from ett_service.storage.metrics import gauge_values
 
 router = APIRouter(tags=["health"])
 
-PartHealth = Literal["ok", "failed", "elsewhere", "unknown"]
+PartHealth = Literal["ok", "failed", "stalled", "elsewhere", "unknown"]
 
 
 class Health(Answer):
@@ -31,8 +31,8 @@ class Readiness(Answer):
 
     ready: bool
     parts: dict[Literal["store", "schema", "worker", "disk"], PartHealth] = Field(
-        description="`elsewhere`: the worker runs in another process. It fails while its thread is "
-        "dead, or none of ten jobs or more could be folded. The `disk` fails while less "
+        description="`elsewhere`: the worker runs in another process. `stalled`: of ten jobs or "
+        "more it could fold none; events are taken nevertheless. The `disk` fails while less "
         "than `min_free_bytes` are free beside a SQLite file, or it takes no writes."
     )
     waiting_jobs: int | None = Field(description="Jobs with events that are not folded in yet.")
@@ -62,7 +62,7 @@ async def read_readiness(request: Request, state: State, response: Response) -> 
 def _readiness(state: AppState) -> Readiness:
     worker: PartHealth = "elsewhere"
     if state.worker is not None:
-        worker = "ok" if state.worker.folds else "failed"
+        worker = _worker(state.worker)
     try:
         with state.store.reading() as conn:
             current = schema_is_current(conn)
@@ -82,6 +82,12 @@ def _readiness(state: AppState) -> Readiness:
             "waiting_since": waiting.since_us if waiting else None,
         }
     )
+
+
+def _worker(worker: Waker) -> PartHealth:
+    if not worker.alive:
+        return "failed"
+    return "ok" if worker.folds else "stalled"
 
 
 def _disk(state: AppState) -> PartHealth:

@@ -55,8 +55,12 @@ class Waker(Protocol):
         """Look for marked jobs now rather than at the next poll."""
 
     @property
+    def alive(self) -> bool:
+        """Whether its thread runs."""
+
+    @property
     def folds(self) -> bool:
-        """Whether its thread runs, and not every fold fails."""
+        """Whether not every fold fails."""
 
 
 @dataclass(frozen=True, slots=True)

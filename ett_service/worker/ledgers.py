@@ -351,8 +351,8 @@ class Worker(PeriodicThread):
 
     @property
     def folds(self) -> bool:
-        """Whether this thread runs, and not every fold fails."""
-        return self.alive and len(self._folding.failed) < _MOST_FAILED
+        """Whether not every fold fails."""
+        return len(self._folding.failed) < _MOST_FAILED
 
     def stop(self) -> None:
         """Stop all threads after their present steps, and wait for them."""

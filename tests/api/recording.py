@@ -82,6 +82,7 @@ class SteadySender(Sender):
 class Switch:
     """A worker that runs or does not, as the recording needs it."""
 
+    alive: bool = True
     folds: bool = True
 
     def wake(self) -> None:

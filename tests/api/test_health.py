@@ -23,7 +23,7 @@ from tests.builders.servers.application import Service
 class Idle:
     """A worker that was started elsewhere, or whose thread has died."""
 
-    folds = True
+    alive = folds = True
 
     def wake(self) -> None:
         """Do nothing."""
@@ -71,12 +71,12 @@ def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) ->
     assert service.get("/healthz") == {"status": "ok"}
 
 
-def test_a_service_all_of_whose_folds_fail_is_not_ready(store: Store) -> None:
+def test_a_service_all_of_whose_folds_fail_takes_events_and_says_so(store: Store) -> None:
     worker = Idle()
     worker.folds = False
     with _served(store, worker) as client:
         answer = client.get("/readyz")
-    assert (answer.status_code, answer.json()["parts"]["worker"]) == (503, "failed")
+    assert (answer.status_code, answer.json()["parts"]["worker"]) == (200, "stalled")
 
 
 def test_jobs_that_wait_for_their_numbers_are_counted(service: Service) -> None:
