@@ -41,6 +41,7 @@ from ett_service.fleet.changes import REACH_US, STEPS, changes, drawn, sides, wa
 from ett_service.fleet.scope import Exclusions, Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import occurrences
+from ett_service.storage.fleet.sample import Sample
 from ett_service.storage.record.markers import KeptMarker, MarkerFilter, markers
 
 router = APIRouter(
@@ -54,6 +55,15 @@ CAUTION = (
     "A difference is associated with a marker, not shown to be caused by it: other things change "
     "at the same time."
 )
+
+
+def note(sample: Sample | None) -> str:
+    """Say how far the numbers can be trusted."""
+    if sample is None:
+        return CAUTION
+    jobs = f"{len(sample.keys):,} of {sample.drawn_from:,} jobs"
+    return f"{CAUTION} Durations and intervals are of {jobs}, drawn at random; ETT% is of all."
+
 
 IntervalInSeconds = Annotated[IntervalAnswer | None, scaled(1 / SECOND_US)]
 
@@ -171,7 +181,7 @@ class ChangesAnswer(ComputedAnswer):
     changes: list[ChangeAnswer] = Field(description="The latest marker first.")
     more_changes: bool = Field(description="Whether earlier markers were left out.")
     waterfall: WaterfallAnswer
-    note: Annotated[str, Of(lambda _: CAUTION)]
+    note: Annotated[str, Of(lambda source: note(source.sample))]
 
 
 class ChangesQuery:
