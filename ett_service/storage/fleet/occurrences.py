@@ -71,19 +71,19 @@ class _Compiled(msgspec.Struct):
 _decode_compiled = msgspec.json.Decoder(_Compiled).decode
 
 
-Jobs: TypeAlias = Collection[JobKey] | None
+JobKeys: TypeAlias = Collection[JobKey] | None
 """The jobs that are wanted, some thousands at most; None for all."""
 
 
 def occurrences(
-    conn: Connection, cohort_filter: CohortFilter, kind: Kind, window: Span, only: Jobs = None
+    conn: Connection, cohort_filter: CohortFilter, kind: Kind, window: Span, only: JobKeys = None
 ) -> Iterator[Occurrence]:
     """Read those of a kind that began in the window, in a wanted cohort; a job's come together."""
     return _READERS[kind](conn, cohort_filter, window, only)
 
 
 def hourly_ett(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, only: Jobs = None
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys = None
 ) -> Iterator[TimeOfAnHour]:
     """Read what each job spent in the wanted cohorts, by hour, in a window of full hours.
 
@@ -110,7 +110,7 @@ def cohort_ids(conn: Connection, cohort_filter: CohortFilter) -> list[int]:
 
 
 def _starts(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, only: Jobs
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
 ) -> Iterator[Occurrence]:
     statement = _begun(job_ledger, cohort_filter, window, only, job_ledger.c.time_to_start_us)
     began = conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None)))
@@ -118,7 +118,7 @@ def _starts(
 
 
 def _recoveries(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, only: Jobs
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
 ) -> Iterator[Occurrence]:
     statement = _begun(recovery, cohort_filter, window, only, recovery.c.us).where(
         recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
@@ -127,7 +127,7 @@ def _recoveries(
 
 
 def _compiles(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, only: Jobs
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
 ) -> Iterator[Occurrence]:
     statement = _attempts(cohort_filter, window, only, attempt_ledger.c.answer)
     for project_id, job, at, answer in in_batches(conn.execute(statement)):
@@ -138,7 +138,7 @@ def _compiles(
 
 
 def _saves(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, only: Jobs
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
 ) -> Iterator[Occurrence]:
     stops = and_(
         segment.c.project_id == attempt_ledger.c.project_id,
@@ -157,7 +157,7 @@ def _saves(
 
 
 def _attempts(
-    cohort_filter: CohortFilter, window: Span, only: Jobs, *columns: ColumnElement[Any]
+    cohort_filter: CohortFilter, window: Span, only: JobKeys, *columns: ColumnElement[Any]
 ) -> Select[Any]:
     statement = _begun(attempt_ledger, cohort_filter, window, only, *columns)
     if only is not None:
@@ -170,7 +170,7 @@ def _begun(
     table: Table,
     cohort_filter: CohortFilter,
     window: Span,
-    only: Jobs,
+    only: JobKeys,
     *columns: ColumnElement[Any],
 ) -> Select[Any]:
     """Select the *columns* of what began in the window and in a wanted cohort."""
@@ -201,7 +201,7 @@ def _is_in_cohorts(table: Table, cohort_filter: CohortFilter) -> Exists:
     )
 
 
-_READERS: dict[Kind, Callable[[Connection, CohortFilter, Span, Jobs], Iterator[Occurrence]]] = {
+_READERS: dict[Kind, Callable[[Connection, CohortFilter, Span, JobKeys], Iterator[Occurrence]]] = {
     Kind.TIME_TO_START: _starts,
     Kind.TIME_TO_RECOVER: _recoveries,
     Kind.PT2_COMPILE: _compiles,
