@@ -96,7 +96,7 @@ _HEADLINE = (
     text("E2E", e2e, clock),
     text("time to start", "time_to_start_seconds", clock),
     text("failures"),
-    text("infra failures", "infra_failures"),
+    text("of infra or preemption", "infra_failures"),
     text("wasted", partial(ratio_of_e2e, member="wasted_ratio"), percent),
     text("unsaved training", "unsaved_training_seconds", clock),
 )

@@ -48,7 +48,8 @@ def facts(job: Answer, cohort: Answer) -> list[Fact]:
         Fact(
             "failures",
             count(job["failures"]),
-            f"{count(job['infra_failures'])} infra, {count(len(job['attempts']))} attempts",
+            f"of {count(len(job['attempts']))} attempts; {count(job['infra_failures'])} of origin "
+            "infra or preemption",
         ),
         Fact("unsaved training", duration(job["unsaved_training_seconds"]), "lost with failures"),
         Fact(

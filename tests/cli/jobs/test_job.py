@@ -30,6 +30,7 @@ def test_the_ledger_sums_to_e2e_to_the_microsecond(printed: str) -> None:
 def test_the_head_has_the_numbers_of_the_job(printed: str) -> None:
     assert printed.startswith("llm-7b: finished\n")
     assert re.search(r"50\.00% +0:09:20\.0 +0:02:00\.0 +1 ", printed)
+    assert "of infra or preemption" in printed.splitlines()[1]
 
 
 def test_a_failure_is_shown_with_its_cause_and_the_evidence(printed: str) -> None:

@@ -156,3 +156,12 @@ def test_endings_are_not_called_recoveries(site: Site) -> None:
 def test_a_job_that_is_not_there_is_a_page_that_says_so(site: Site) -> None:
     page = Document.of(site.reader().get("/jobs/none"), 404)
     assert page.text_of("h1") == "Not found"
+
+
+def test_failures_of_infra_are_told_with_those_of_preemption(site: Site) -> None:
+    ends = [wire_event("attempt_ended", 9, "evicted", outcome="preempted")]
+    site.ingest([wire_event("phase_started", 1, "evicted", phase="train_loop"), *ends])
+    job = site.api().get("/v1/jobs/evicted").json()
+    assert [each["origin"] for each in job["attempts"]] == ["preemption"]
+    notes = [each.text for each in Document.of(site.reader().get("/jobs/evicted")).all("small")]
+    assert "of 1 attempts; 1 of origin infra or preemption" in notes
