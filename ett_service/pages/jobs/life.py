@@ -11,7 +11,7 @@ import msgspec
 from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import count, duration, e2e, percent, ratio_of_e2e
-from ett_service.core.words import CATEGORY_BY_NAME, FAILURES
+from ett_service.core.words import CATEGORY_BY_NAME, FAILURES, Cause, Origin, Outcome
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
@@ -167,11 +167,13 @@ def _ending(attempt: Answer) -> str:
 
 
 def evidence(attempt: Answer) -> str:
-    """Say how an attempt ended, and what shows it."""
-    seen = attempt["evidence"]
-    parts = [attempt["outcome"], attempt["origin"], attempt["cause"]]
-    parts += [seen["text"]] if seen else []
-    return ", ".join(part for part in parts if part)
+    """Say how an attempt ended, and what shows it, each once."""
+    outcome, seen = attempt["outcome"], attempt["evidence"]
+    said = {None, f"outcome={outcome}"}
+    if outcome == Outcome.PREEMPTED:
+        said |= {Origin.PREEMPTION, Cause.PREEMPTION}
+    parts = (outcome, attempt["origin"], attempt["cause"], seen and seen["text"])
+    return ", ".join(part for part in dict.fromkeys(parts) if part not in said)
 
 
 def attempts(job: Answer, question: Question, project: str) -> Panel:
