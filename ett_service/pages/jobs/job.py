@@ -77,7 +77,7 @@ def _cohort(job: Answer, project: str) -> Question:
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
     job, answers = gathered.job, gathered.answers
-    losses = reasons.losses(job, answers["checkpoint-advice"])
+    losses = reasons.losses(job, answers["checkpoint-advice"], gathered.project)
     return page(
         request,
         "job.html",

@@ -17,6 +17,7 @@ from ett_service.charts.units import (
 )
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.links import part_page
 from ett_service.pages.panel import Cell, Fact, Panel, table
 from ett_service.pages.window import moment
 from ett_service.report.inputs import share
@@ -24,10 +25,8 @@ from ett_service.report.inputs import share
 _HINTS = {
     Category.SCHEDULING: "Smaller or more flexible requests are placed sooner.",
     Category.HARDWARE_SETUP: "Keep nodes warm and images cached; pull them before the launch.",
-    Category.LAUNCHER_INIT: "The stages of the launcher below say which part is slow.",
+    Category.LAUNCHER_INIT: "Start its slowest part earlier, or cache what it makes.",
     Category.PT2_COMPILE: "A compile cache that attempts share saves most of every start but one.",
-    Category.REPEATED_TRAINING: "Save more often: a failure repeats what was not saved.",
-    Category.CHECKPOINT_BLOCKING: "Save asynchronously, or less often.",
     Category.RECOMPILE: "Mark what varies as dynamic: each new shape compiles again.",
     Category.EVALUATION: "Evaluate on other accelerators, or less often.",
     Category.STALLED: "Hangs end sooner with a watchdog; starved loops need more loaders.",
@@ -35,6 +34,36 @@ _HINTS = {
     Category.RESTART_WAIT: "Restart inside the allocation, or hold spare nodes.",
     Category.UNATTRIBUTED: "No phase was reported here: record this part of the trainer.",
 }
+
+# Of what saves and failures waste, by what the interval should be. A shorter one repeats less and
+# blocks more.
+_OF_SAVES: Mapping[Category, Mapping[str | None, str]] = {
+    Category.REPEATED_TRAINING: {
+        None: "Save more often: a failure repeats what was not saved.",
+        "keep": "It saves about as often as is best, so only fewer failures repeat less.",
+        "save_more_often": "Save every {best} instead of {now}: a failure repeats less, saves "
+        "block more, and in sum {gain} of WTT% is gained.",
+        "save_less_often": "Only fewer failures repeat less: it saves every {now}, and every "
+        "{best} is best, as it blocks less.",
+    },
+    Category.CHECKPOINT_BLOCKING: {
+        None: "Save asynchronously, or less often.",
+        "keep": "Save asynchronously: it saves about as often as is best.",
+        "save_more_often": "Save asynchronously. Saving less often would lose more: it saves "
+        "every {now}, and every {best} is best.",
+        "save_less_often": "Save every {best} instead of {now}: saves block less, a failure "
+        "repeats more, and in sum {gain} of WTT% is gained.",
+    },
+}
+
+_PAGES: Mapping[Category, tuple[str, str]] = {
+    Category.HARDWARE_SETUP: ("stages", "Its stages"),
+    Category.LAUNCHER_INIT: ("stages", "Its stages"),
+    Category.PT2_COMPILE: ("compile", "Its compiles"),
+    Category.RECOMPILE: ("compile", "Its compiles"),
+    Category.SHUTDOWN: ("stages", "Its stages"),
+}
+"""Which page tells more of a category."""
 
 
 def facts(job: Answer, cohort: Answer) -> list[Fact]:
@@ -170,10 +199,11 @@ class Loss:
     points: str
     amount: str
     hint: str
+    lead: Cell | None  #: to what tells more
 
 
-def losses(job: Answer, advice: Any) -> list[Loss]:
-    """Return what keeps ETT% from the whole, the largest first: what would gain most."""
+def losses(job: Answer, advice: Any, project: str) -> list[Loss]:
+    """Return what keeps ETT% from the whole, the largest first."""
     held = job["gpu_seconds"] or {}
     ranked = sorted(
         (
@@ -190,18 +220,31 @@ def losses(job: Answer, advice: Any) -> list[Loss]:
             duration(seconds)
             + (f", {gpu_hours(held[category])} GPU-hours" if held.get(category) else ""),
             _hint(category, advice),
+            _lead(category, job, project),
         )
         for category, seconds in ranked
     ]
 
 
 def _hint(category: Category, advice: Any) -> str:
-    of_saves = category in {Category.CHECKPOINT_BLOCKING, Category.REPEATED_TRAINING}
-    if of_saves and advice["verdict"] in {"save_less_often", "save_more_often"}:
-        current = duration(advice["current"]["interval_seconds"])
-        best = duration(advice["best"]["interval_seconds"])
-        return f"It saves every {current}; its failures and saves make every {best} best."
-    return _HINTS[category]
+    if category not in _OF_SAVES:
+        return _HINTS[category]
+    verdict = advice["verdict"]
+    hint = _OF_SAVES[category][verdict]
+    if verdict is None:
+        return hint
+    return hint.format(
+        now=duration(advice["current"]["interval_seconds"]),
+        best=duration(advice["best"]["interval_seconds"]),
+        gain=points(advice["gain"]["wasted_ratio"]).removeprefix("+"),
+    )
+
+
+def _lead(category: Category, job: Answer, project: str) -> Cell | None:
+    if category not in _PAGES or job["pruned_at"]:  # which has neither stages nor compiles
+        return None
+    part, text = _PAGES[category]
+    return Cell(text, href=part_page(job["job"], part, project))
 
 
 def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
