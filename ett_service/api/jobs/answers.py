@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -211,6 +211,9 @@ class AttemptAnswer(Answer):
     hooks: dict[str, HookState] = Field(
         description="The client's hooks by name, each with the worst state of any process. What a "
         "hook that is `missing` or in `error` reports is missing, not zero."
+    )
+    compile_cache: Literal["warm", "cold", "mixed", "disabled"] | None = Field(
+        description="Whether its compiles found the cache; null where they do not say."
     )
 
 
