@@ -84,6 +84,14 @@ _OF_JOBS: Mapping[str, str] = {
     "a step": "Mean wall time of a training step on this rank.",
     "of it waiting for data": "The part of a step in which the rank waited for its next batch.",
     "steps": "How many steps the means are taken over.",
+    "tokens a second": "Of the time of effective training.",
+    "samples a second": "Of the time of effective training.",
+    "MFU": "Operations that the training needed over those that its accelerators can do at peak, "
+    "in the time of effective training.",
+    "queued before": "Wall time in the queue before the job's first instant; not part of E2E.",
+    "starting": "Wall time from the allocation of hardware to the first training loop.",
+    "recovering": "Wall time between loops of different attempts, and after a broken last one.",
+    "owner": "Who can shorten the wait: quota, scheduler, image, node, network, framework or user.",
     "attempt": "The number of the attempt in its job, from 0.",
 }
 

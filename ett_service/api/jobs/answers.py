@@ -29,6 +29,7 @@ from ett_service.api.jobs.members import (
     SecondsByOwner,
     Slowed,
     SpeedReferenceAnswer,
+    TimeToRecover,
     Unmeasured,
     Waits,
     ratio_at_reference,
@@ -332,6 +333,7 @@ class JobAnswer(JobSummary):
         description="Every period; they sum to `e2e_seconds`."
     )
     waits: Waits
+    time_to_recover_seconds: TimeToRecover
     effective_at_reference_seconds: AtReference
     slowed_seconds: Slowed
     speed_unmeasured_seconds: Unmeasured

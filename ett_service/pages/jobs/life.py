@@ -1,7 +1,7 @@
 """The life of a job: attempts and their time, how they ended, recoveries, runs."""
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
@@ -212,7 +212,7 @@ def recoveries(job: Answer, question: Question) -> Panel | None:
     if not listed:
         return None
     parts = list(dict.fromkeys(name for each in listed for name in each["parts"]))
-    recovered = sum(map(_is_recovery, listed))
+    recovered = sum(map(is_recovery, listed))
     return Panel(
         "recoveries",
         "From each ending to the next loop",
@@ -236,7 +236,8 @@ def recoveries(job: Answer, question: Question) -> Panel | None:
     )
 
 
-def _is_recovery(each: Answer) -> bool:
+def is_recovery(each: Answer) -> bool:
+    """Tell whether it counts in time to recover."""
     return each["resumed"] is not None and each["outcome"] in FAILURES
 
 
@@ -251,6 +252,37 @@ def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
         *(duration(each["parts"].get(name)) for name in parts),
         duration(each["stalled_seconds"]),
         duration(each["repeated_seconds"]),
+    )
+
+
+_PARTS = {
+    "queue": "queued before",
+    "scheduling": "scheduling",
+    "starting": "starting",
+    "recovering": "recovering",
+}
+
+
+def waits(job: Answer, question: Question) -> Panel | None:
+    """Tell whose wait it was until the loop, and from loop to loop."""
+    parts = job["waits"]
+    if not parts:
+        return None
+    sums: Counter[str] = Counter()
+    for owners in parts.values():
+        sums.update(owners)
+    return Panel(
+        "waits",
+        "Whose wait it was",
+        table=table(
+            "|".join(("owner", *(f"#{_PARTS[part]}" for part in parts))),
+            (
+                (owner, *(duration(owners.get(owner)) for owners in parts.values()))
+                for owner, _ in sums.most_common()
+            ),
+        ),
+        after=("By wall time. Every second before a loop has one owner.",),
+        question=question.of(",".join(f"waits.{part}" for part in parts)),
     )
 
 

@@ -1,6 +1,6 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,17 +8,15 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import (
     count,
     duration,
-    e2e,
     gpu_hours,
     money,
     percent,
     points,
-    ratio_of_e2e,
 )
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import part_page
-from ett_service.pages.panel import Cell, Fact, Panel, table
+from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import moment
 from ett_service.report.inputs import share
 
@@ -66,56 +64,11 @@ _PAGES: Mapping[Category, tuple[str, str]] = {
 """Which page tells more of a category."""
 
 
-def facts(job: Answer, cohort: Answer) -> list[Fact]:
-    """Return the numbers at the head of a job."""
-    held = job["gpu_seconds"]
-    so_far = " so far" if job["provisional"] else ""
-    return [
-        Fact("ETT%", percent(ratio_of_e2e(job, "ett_ratio")), f"by wall time{so_far}"),
-        Fact("E2E", duration(e2e(job)), f"wall time{so_far}"),
-        Fact("time to start", duration(job["time_to_start_seconds"]), _beside(cohort)),
-        Fact(
-            "failures",
-            count(job["failures"]),
-            f"of {count(len(job['attempts']))} attempts; {count(job['infra_failures'])} of origin "
-            "infra or preemption",
-        ),
-        Fact("unsaved training", duration(job["unsaved_training_seconds"]), "lost with failures"),
-        Fact(
-            "GPU-hours",
-            gpu_hours(None if held is None else sum(held.values())),
-            f"on {count(job['gpus'])} accelerators" if job["gpus"] else "accelerators unknown",
-        ),
-        Fact("WTT%", percent(ratio_of_e2e(job, "wasted_ratio")), "of training, by wall time"),
-        *_cost(job),
-    ]
-
-
-def _cost(job: Answer) -> list[Fact]:
-    """Tell what the job cost where a price is known of all of its time."""
-    costs, currency = _costs(job)
-    if not costs:
-        return []
-    so_far = " so far" if job["provisional"] else ""
-    effective = costs[Category.EFFECTIVE_TRAINING] or 0.0
-    note = f"{money(job['cost']['total'] - effective, currency)} not effective{so_far}"
-    return [Fact("cost", money(job["cost"]["total"], currency), note)]
-
-
-def _beside(cohort: Answer) -> str:
-    """Say what the jobs of the same model take, in the four weeks up to this job's end."""
-    starts = cohort["time_to_start"]
-    if not starts["count"]:
-        return "wall time"
-    p50, p90 = duration(starts["p50"]), duration(starts["p90"])
-    return f"its model: p50 {p50}, p90 {p90}, n={count(starts['count'])}"
-
-
 def ledger_panel(job: Answer, question: Question) -> Panel:
     """Draw the job's whole time as one bar, with its table."""
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
-    costs, currency = _costs(job)
+    costs, currency = costs_of(job)
     return Panel(
         "ledger",
         "Ledger",
@@ -142,7 +95,7 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
     )
 
 
-def _costs(job: Answer) -> tuple[Mapping[str, float | None], str]:
+def costs_of(job: Answer) -> tuple[Mapping[str, float | None], str]:
     """Return the cost by category; empty where any of the time has no price."""
     cost = job["cost"]
     if cost is None or cost["total"] is None:
@@ -245,19 +198,6 @@ def _lead(category: Category, job: Answer, project: str) -> Cell | None:
         return None
     part, text = _PAGES[category]
     return Cell(text, href=part_page(job["job"], part, project))
-
-
-def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
-    """Say how the job does, and what it loses most by."""
-    if not job["e2e_seconds"]:
-        yet = " yet" if job["provisional"] else ""
-        return f"Its E2E is empty{yet}, so there is no ETT%."
-    so_far = " so far" if job["provisional"] else ""
-    text = f"ETT {percent(job['ett_ratio'])} by wall time{so_far}"
-    if not ranked:
-        return f"{text}: nothing was lost."
-    most = ranked[0]
-    return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
 
 
 _MOST_GAPS = 8
