@@ -281,7 +281,7 @@ def waits(job: Answer, question: Question) -> Panel | None:
                 for owner, _ in sums.most_common()
             ),
         ),
-        after=("By wall time. Every second before a loop has one owner.",),
+        after=("By wall time. Every second has one owner.",),
         question=question.of(",".join(f"waits.{part}" for part in parts)),
     )
 
