@@ -21,7 +21,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    tuple_,
 )
 from sqlalchemy import cast as sql_cast
 
@@ -171,18 +170,32 @@ def _in_whose_favour(cohort_filter: CohortFilter) -> Select[Any]:
     """Select the attempts of those jobs.
 
     They are read apart from the attempts that made room: on Citus they lie on other nodes, where a
-    subquery cannot look for them row by row.
+    subquery cannot look for them row by row. They are joined, as SQLite would look at the attempts
+    of every job to find pairs in a list.
     """
     attempt = attempt_ledger.c
-    of_job = (attempt.project_id, attempt.job)
-    favoured = select(_preempted.c.project_id, _preempted.c.preempted_by).where(
-        *_in_window(),
-        of_projects(_preempted.c.project_id, cohort_filter),
-        _preempted.c.preempted_by.is_not(None),
+    favoured = (
+        select(_preempted.c.project_id, _preempted.c.preempted_by)
+        .where(
+            *_in_window(),
+            of_projects(_preempted.c.project_id, cohort_filter),
+            _preempted.c.preempted_by.is_not(None),
+        )
+        .distinct()
+        .cte("favoured")
     )
-    columns = (attempt.started_us, attempt.number, attempt.ended_us, attempt.outcome)
-    return select(*of_job, *columns).where(
-        tuple_(*of_job).in_(favoured), attempt.started_us < bindparam("to_us")
+    columns = ("project_id", "job", "started_us", "number", "ended_us", "outcome")
+    return (
+        select(*(attempt[name] for name in columns))
+        .join_from(
+            favoured,
+            attempt_ledger,
+            and_(
+                attempt.project_id == favoured.c.project_id,
+                attempt.job == favoured.c.preempted_by,
+            ),
+        )
+        .where(attempt.started_us < bindparam("to_us"))
     )
 
 
