@@ -20,11 +20,9 @@ from ett_service.core.regressions.finding import (
     absorbs,
 )
 
-LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
-"""While these fire, each run reports whether they still hold; silence means too few values."""
-
-STAYING = LASTING | {Verdict.SMALL}
-"""While these are pending, each run that does not find them reports whether they may still hold."""
+LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SMALL})
+"""While these fire, each run reports whether they still hold; silence means too few values. While
+they are pending, each run that does not find them reports whether they may still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def _stands(
     state: FindingState, before: Mapping[FindingKey, FindingState], standing: Collection[Series]
 ) -> bool:
     """Whether nothing shows that a change is over, and nothing that fires reports it."""
-    if state.verdict not in STAYING or state.finding.series not in standing:
+    if state.verdict not in LASTING or state.finding.series not in standing:
         return False
     firing = (_placed(other) for other in _firing(before).values() if not other.is_noise)
     return not any(absorbs(other, _placed(state)) for other in firing)
@@ -342,14 +340,17 @@ def _still_holds(before: FindingState, finding: Finding, at_us: int, rules: Stat
     """Whether a run confirms what fires.
 
     One bad day, which makes a new finding an incident, does not end a lasting one. Relabelled
-    time or another mix of jobs does.
+    time or another mix of jobs does. A small one that costs more by now stands until the
+    regression that it became fires, and absorbs it.
     """
     if before.verdict is Verdict.INCIDENT:
         in_time = at_us - before.pending_us < rules.incident_us
         return in_time and finding.verdict is Verdict.INCIDENT
-    if before.verdict in LASTING and finding.verdict is Verdict.INCIDENT:
+    if not finding.holds or finding.verdict is before.verdict:
         return finding.holds
-    return finding.holds and finding.verdict is before.verdict
+    if before.verdict is Verdict.SMALL and finding.verdict is Verdict.REGRESSION:
+        return True
+    return before.verdict in LASTING and finding.verdict is Verdict.INCIDENT
 
 
 def _with_gates_of(earlier: Finding, finding: Finding) -> Finding:

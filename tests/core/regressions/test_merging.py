@@ -84,8 +84,16 @@ def test_no_incident_begins_beside_the_regression_of_its_series() -> None:
 def test_a_small_one_that_grows_is_one_finding() -> None:
     small = finding(verdict=Verdict.SMALL)
     walk = after_days([small], [small], [REGRESSION], [REGRESSION])
-    firing = [key.verdict for key, state in walk[-1].items() if state.state is State.FIRING]
-    assert firing == [Verdict.REGRESSION]
+    grown, standing = (walk[-1][FindingKey.of(each)] for each in (REGRESSION, small))
+    assert grown.state is State.FIRING
+    assert (standing.ended, standing.merged_into) == (Resolution.MERGED, grown.key)
+
+
+def test_a_small_one_of_a_cohort_that_runs_no_more_is_gone() -> None:
+    small = finding(verdict=Verdict.SMALL)
+    before = after_days([small], [small])[-1]
+    after = advance(before, [], day(20), RULES, [small.series])[FindingKey.of(small)]
+    assert (after.state, after.ended) == (State.RESOLVED, Resolution.GONE)
 
 
 def test_what_fires_keeps_the_numbers_of_that_day() -> None:
