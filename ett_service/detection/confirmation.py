@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ class SettledRuns:
     """What two jobs say of a finding."""
 
     settled: Settled
+    dimension: str  #: in which they differ
     base_n: int  #: starts of the first that were compared
     n: int
     more: int  #: starts of each version, by other jobs, that are missing for 80 % power
@@ -85,12 +86,21 @@ def experiment(
     Raises:
         NotComparable: The finding has too few durations, or is of no durations.
     """
-    return _planned(conn, project_id, finding, attribution)[0]
+    return _planned(conn, project_id, finding, attribution).experiment
+
+
+class _Planned(NamedTuple):
+    """An experiment, and what is known of the values that the finding was made of."""
+
+    experiment: Experiment
+    chance: Chance
+    before: Sequence["_Launched"]
+    after: Sequence["_Launched"]
 
 
 def _planned(
     conn: Connection, project_id: int, finding: Finding, attribution: Attribution
-) -> tuple[Experiment, Chance]:
+) -> _Planned:
     before, after = _sides(conn, project_id, finding)
     by_chance = chance(
         *([(each.job, math.log(each.us)) for each in side] for side in (before, after))
@@ -98,9 +108,11 @@ def _planned(
     if by_chance is None or finding.ratio <= 0 or finding.ratio == 1:
         raise NotComparable("It has too few durations on a side to plan or settle by two runs.")
     facts = attempt_facts(conn, project_id, [_key(value) for value in (*before, *after)])
-    earlier, later = (
-        [facts[_key(each)] for each in side if _key(each) in facts] for side in (before, after)
-    )
+    known = [
+        [_Launched(each.us, facts[_key(each)]) for each in side if _key(each) in facts]
+        for side in (before, after)
+    ]
+    earlier, later = ([each.facts for each in side] for side in known)
     dimension, value = _version(attribution, later)
     planned = Experiment(
         dimension=dimension,
@@ -121,7 +133,7 @@ def _planned(
         sigma=by_chance.sigma,
         starts=starts_needed(finding.ratio, by_chance.sigma),
     )
-    return planned, by_chance
+    return _Planned(planned, by_chance, *known)
 
 
 def settled_by(
@@ -134,7 +146,7 @@ def settled_by(
         NotComparable: The finding is of no durations, a job has none of its series, or the jobs
             are not as ``experiment`` says: of the cohort, alike, and of two versions.
     """
-    planned, by_chance = _planned(conn, project_id, finding, attribution)
+    planned, by_chance, *levels = _planned(conn, project_id, finding, attribution)
     sides = [_launched(conn, project_id, finding, job, now_us) for job in jobs]
     _check_alike(planned, *sides)
     _check_versions(planned, *sides)
@@ -144,8 +156,14 @@ def settled_by(
         texts = (_states(side, state) for side in sides)
         raise NotComparable("They share no kind of start: {} beside {}.".format(*texts))
     fewest = min(len({start.job for start in side}) for side in (base, other))
+    runs = (*sides[0], *sides[1])
+    before, after = (
+        [_start(each, state) for each in _as_launched(level, runs, planned)] for level in levels
+    )
+    settled = settle(base, other, before=before, after=after, ratio=finding.ratio, chance=by_chance)
     return SettledRuns(
-        settle(base, other, ratio=finding.ratio, chance=by_chance),
+        settled,
+        planned.dimension,
         len(base),
         len(other),
         max(0, planned.starts - fewest),
@@ -153,7 +171,7 @@ def settled_by(
 
 
 class _Launched(NamedTuple):
-    """A start that somebody launched."""
+    """A start, and what is known of it."""
 
     us: int
     facts: AttemptFacts
@@ -171,6 +189,21 @@ def _launched(
     if not launched:
         raise NotComparable(f"The job {job} has no complete duration of the finding's series.")
     return launched
+
+
+def _as_launched(
+    level: Iterable[_Launched], runs: Sequence[_Launched], planned: Experiment
+) -> Iterator[_Launched]:
+    """Yield what the finding was made of, as far as it is like the *runs* and none of them."""
+    jobs = {run.facts.job for run in runs}
+    alike = {name: _values(runs, name) for name in _ALIKE if name != planned.dimension}
+    for each in level:
+        is_alike = all(
+            not values or each.facts.values.get(name, "") in values
+            for name, values in alike.items()
+        )
+        if is_alike and each.facts.job not in jobs:
+            yield each
 
 
 def _start(run: _Launched, state: Sequence[str]) -> Start:

@@ -104,6 +104,25 @@ def test_a_run_like_before_refutes_it(service: Service, regression_id: str) -> N
 
 
 @ON_ONE_ENGINE
+def test_two_slow_runs_rule_the_suspect_out_and_silence_nothing(
+    service: Service, regression_id: str
+) -> None:
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    service.ingest(_job("other-chip", 60, 478, "1", hardware="A100"))
+    answer = confirm(service, regression_id, "slow-1", "again-2")
+    assert answer["outcome"] == "stands"
+    assert answer["of_baseline"]["ratio"] == pytest.approx(1.58, abs=0.02)
+    assert answer["of_present"]["ratio"] == pytest.approx(0.99, abs=0.02)
+    regression = service.get(f"/v1/regressions/{regression_id}")
+    assert (regression["state"], regression["triage"]) == ("firing", None)
+    said = regression["history"][-1]
+    assert said["what"] == "suspect_ruled_out"
+    assert said["why"].startswith("code_version is not its cause: again-2 takes x 1.00 (")
+    (audited,) = service.get("/v1/audit", action="suspect_ruled_out")["entries"]
+    assert audited["details"]["jobs"] == ["slow-1", "again-2"]
+
+
+@ON_ONE_ENGINE
 def test_jobs_without_its_series_settle_nothing(service: Service, regression_id: str) -> None:
     for other in ("idle", "nobody"):
         problem = confirm(service, regression_id, "again-1", other, 409)
