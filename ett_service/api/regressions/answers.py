@@ -345,6 +345,9 @@ class FiredAnswer(ComputedAnswer):
     """The numbers of the day on which it fired; those of the finding itself are of its last day."""
 
     at: Instant = Field(validation_alias=AliasPath("after", "to_us"))
+    cohort: Annotated[dict[str, str], Of(lambda fired: dict(fired.series.cohort))] = Field(
+        description="In which it fired: somebody may have moved it since."
+    )
     ratio: Finite
     interval: Annotated[IntervalAnswer | None, Of(_bounded)]
     before: Annotated[ObservedAnswer, Of(lambda fired: _side(fired, "before"))]

@@ -13,7 +13,7 @@ import pytest
 
 from ett_service.charts import units
 from ett_service.cli.main import main
-from ett_service.cli.regressions.explain import _differ
+from ett_service.cli.regressions.explain import _differ, _when_fired
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.engine.store import open_store
@@ -227,6 +227,13 @@ def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
 ) -> None:
     sides = {"before": {"median": 0.901}, "after": {"median": after}}
     assert _differ({**sides, "ratio": ratio}) is differ
+
+
+def test_what_was_moved_says_in_which_cohort_it_fired() -> None:
+    here, there = {"cluster": "a"}, {"cluster": "b"}
+    assert _when_fired({"cohort": here, "fired": {"cohort": here}}) == "when it fired"
+    moved = {"cohort": there, "fired": {"cohort": here}}
+    assert _when_fired(moved) == "when it fired in cluster:a"
 
 
 def test_verdicts_tune_and_a_reset_takes_that_back(
