@@ -302,7 +302,10 @@ class ClockAnswer(Answer):
 class ClocksAnswer(Answer):
     """The clocks of a regression; null for a clock that has not started."""
 
-    detect: ClockAnswer = Field(description="From the onset until it fired.")
+    detect: ClockAnswer | None = Field(
+        description="From the onset until it fired. Null where it began before the project was "
+        "first searched: that time is not the search's."
+    )
     acknowledge: ClockAnswer | None = Field(
         description="From firing until it was acknowledged or resolved."
     )

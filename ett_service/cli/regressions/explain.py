@@ -62,6 +62,9 @@ _CLOCKS = (
     number("objective", "limit_seconds", duration),
     text("", _progress),
 )
+_NOT_DETECTED = (
+    "to detect: it does not count. The change began before this project was first searched."
+)
 _HISTORY = (
     text("at (UTC)", "at", minute),
     text("what"),
@@ -116,6 +119,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
         write_table(_CLOCKS, [{"name": f"to {name}", **clock} for name, clock in clocks.items()])
+        if finding["sla"]["detect"] is None:
+            write_prose(_NOT_DETECTED)
         write_line()
     write_table(_HISTORY, finding["history"])
     for mute in finding["mutes"]:

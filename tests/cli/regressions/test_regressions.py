@@ -20,7 +20,7 @@ from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import DIALECTS, new_database
-from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.builders.servers.ett import Server, serving
 
 pytestmark = pytest.mark.xdist_group("regressions")
@@ -49,8 +49,9 @@ def served(
     with new_database(request, folder) as url:
         with closing(open_store(url)) as store:
             project_id = store.write(partial(create_project, name="research", now_us=NOON))
+            searched(store, project_id, ONSET)
             ids = fires(store, project_id, finding(), FAILURES, BETTER)
-            pending = finding(cohort=(*OF_B, ("model", "rare")))
+            pending = finding(cohort=(*OF_B, ("model", "rare")), onset_us=ONSET - DAY_US)
             searched(store, project_id, NOON + DAY_US, finding(), FAILURES, BETTER, pending)
         with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
             yield Regressed(server, *ids)
@@ -149,6 +150,14 @@ def test_one_is_explained_on_a_screen(
     assert "improvement, " in better
     assert "to detect" not in better
     assert printed_json(capsys, "explain", served.compiles)["id"] == served.compiles
+
+
+def test_what_began_before_the_first_search_was_not_detected_late(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (pending,) = printed_json(capsys, "list", "--state", "pending")
+    screen = printed(capsys, "explain", pending["id"])
+    assert "to detect: it does not count. The change began before this project was first" in screen
 
 
 def test_what_people_say_is_kept(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
