@@ -23,13 +23,13 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     LASTING,
     FindingKey,
     FindingState,
     StateRules,
     Transition,
-    advance,
     transition,
 )
 from ett_service.detection.attribution.attribute import attribute

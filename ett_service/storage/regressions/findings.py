@@ -22,11 +22,11 @@ from ett_service.core.regressions.finding import (
     Verdict,
     improvement_fingerprint,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
-    advance,
     is_firing_version,
     transition,
 )

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Finding,
@@ -12,11 +14,11 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     Transition,
-    advance,
     transition,
 )
 from tests.builders.regressions.stored import finding
@@ -74,6 +76,30 @@ def test_an_incident_becomes_part_of_the_regression_of_its_series() -> None:
     assert states[Verdict.REGRESSION].state is State.FIRING
     assert states[Verdict.INCIDENT].state is State.RESOLVED
     assert [state.state for state in walk[-1].values()].count(State.FIRING) == 1
+
+
+def test_an_incident_that_was_over_shortly_before_is_part_of_the_regression() -> None:
+    over = [[INCIDENT]] * 5
+    onset_us = day(3)
+    late = replace(REGRESSION, onset_us=onset_us)
+    walk = after_days(*over, [late], [late])
+    key = FindingKey.of(INCIDENT)
+    assert walk[5][key].ended is walk[6][key].ended is Resolution.BETTER
+    after = walk[7][key]
+    assert (after.ended, after.merged_into) == (Resolution.MERGED, FindingKey.of(late))
+    assert (after.state, after.version) == (State.RESOLVED, walk[6][key].version)
+    assert transition(walk[6][key], after) is Transition.ABSORBED
+    assert advance(walk[7], [late], day(6), RULES) == walk[7]
+
+
+@pytest.mark.parametrize(("quiet_days", "onset_day"), [(4, 3), (0, 5)])
+def test_an_incident_long_before_or_of_days_before_the_onset_stays_one(
+    quiet_days: int, onset_day: int
+) -> None:
+    late = replace(REGRESSION, onset_us=day(onset_day))
+    walk = after_days(*[[INCIDENT]] * 5, *[[]] * quiet_days, [late], [late])
+    assert walk[-1][FindingKey.of(late)].state is State.FIRING
+    assert walk[-1][FindingKey.of(INCIDENT)].ended is Resolution.BETTER
 
 
 def test_no_incident_begins_beside_the_regression_of_its_series() -> None:

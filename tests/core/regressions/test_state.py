@@ -15,12 +15,12 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
     Transition,
-    advance,
     resolved,
     step,
     transition,
