@@ -59,7 +59,7 @@ class SettledRuns:
     """What two jobs say of a finding."""
 
     settled: Settled
-    dimension: str  #: in which they differ
+    suspect: str  #: what the second has, such as ``code_version 2026.46``
     base_n: int  #: starts of the first that were compared
     n: int
     more: int  #: starts of each version, by other jobs, that are missing for 80 % power
@@ -163,7 +163,7 @@ def settled_by(
     settled = settle(base, other, before=before, after=after, ratio=finding.ratio, chance=by_chance)
     return SettledRuns(
         settled,
-        planned.dimension,
+        f"{planned.dimension} {planned.after}".rstrip(),
         len(base),
         len(other),
         max(0, planned.starts - fewest),

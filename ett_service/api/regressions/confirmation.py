@@ -171,7 +171,7 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
         rule_out = partial(
             regressions.rule_out, project_id=stored.project_id, regression_id=stored.id, act=act
         )
-        details = {"dimension": runs.dimension, "jobs": list(jobs), "why": act.why}
+        details = {"suspect": runs.suspect, "jobs": list(jobs), "why": act.why}
         request.acts.write(rule_out, request.act_of(Action.SUSPECT_RULED_OUT, details))
     elif called := _CALLED.get(outcome):
         triage = partial(regressions.triage, project_id=stored.project_id, called=called, act=act)
@@ -188,7 +188,7 @@ def _why(runs: SettledRuns, jobs: tuple[str, str]) -> str:
         return why
     levels = (("before it", settled.of_baseline), ("after it", settled.of_present))
     texts = (f"{_factor(level)} of what it was {when}" for when, level in levels if level)
-    return f"{runs.dimension} is not its cause: {why}; both take {' and '.join(texts)}"
+    return f"{runs.suspect} is not its cause: {why}; both take {' and '.join(texts)}"
 
 
 def _factor(quotient: Quotient) -> str:

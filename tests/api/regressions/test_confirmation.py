@@ -117,7 +117,7 @@ def test_two_slow_runs_rule_the_suspect_out_and_silence_nothing(
     assert (regression["state"], regression["triage"]) == ("firing", None)
     said = regression["history"][-1]
     assert said["what"] == "suspect_ruled_out"
-    assert said["why"].startswith("code_version is not its cause: again-2 takes x 1.00 (")
+    assert said["why"].startswith("code_version 2 is not its cause: again-2 takes x 1.00 (")
     (audited,) = service.get("/v1/audit", action="suspect_ruled_out")["entries"]
     assert audited["details"]["jobs"] == ["slow-1", "again-2"]
 
