@@ -103,8 +103,8 @@ class ConfirmationAnswer(ComputedAnswer):
     of_baseline: QuotientAnswer | None = Field(
         validation_alias=AliasPath("settled", "of_baseline"),
         description="Both jobs over what the finding's like durations were before the onset; null "
-        "where they differ, and where none is of their kind of start, hardware, precision, kind "
-        "and size.",
+        "where they differ, and where none is of their kind of start, model, hardware, precision, "
+        "kind and size.",
     )
     of_present: QuotientAnswer | None = Field(
         validation_alias=AliasPath("settled", "of_present"),

@@ -152,6 +152,28 @@ def test_jobs_that_are_not_as_the_experiment_says_are_refused(
 
 
 @ON_ONE_ENGINE
+@pytest.mark.usefixtures("regression_id")
+def test_in_a_cohort_of_several_models_both_runs_are_of_one(
+    service: Service, project_id: int
+) -> None:
+    service.ingest(_job("other-model", 900, 480, "2", model="vision"))
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    for place in range(3):
+        service.ingest(_job(f"long-{place}", 60 * place, 900, "1", model="vision"))
+    wide = dated_finding()
+    wide = replace(wide, series=wide.series._replace(cohort=(("cluster", "a"),)), ratio=1.7)
+    for day in (24, 48):
+        searched(service.store, project_id, NOON + day * HOUR, wide, attribution=ATTRIBUTION)
+    (row,) = [
+        row for row in service.get("/v1/regressions")["regressions"] if "model" not in row["cohort"]
+    ]
+    problem = confirm(service, row["id"], "again-1", "other-model", 409)
+    assert "differ in model: llm-70b and vision" in problem["detail"]
+    answer = confirm(service, row["id"], "slow-1", "again-2")
+    assert answer["of_baseline"]["ratio"] == pytest.approx(1.58, abs=0.02)
+
+
+@ON_ONE_ENGINE
 def test_several_jobs_of_each_version_are_named_by_a_pattern(
     service: Service, regression_id: str
 ) -> None:
