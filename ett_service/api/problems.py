@@ -255,8 +255,10 @@ def _refuse_method(routers: Sequence[APIRouter], request: Request, _: Exception)
         if route.matches(request.scope)[0] is not Match.NONE
         for method in route.methods or ()
     }
-    headers = {"Allow": ", ".join(sorted(methods))}
-    return render(request, Problem(ProblemKind.METHOD_NOT_ALLOWED, headers=headers))
+    allowed = ", ".join(sorted(methods))
+    detail = f"This route takes {allowed}."
+    problem = Problem(ProblemKind.METHOD_NOT_ALLOWED, detail, headers={"Allow": allowed})
+    return render(request, problem)
 
 
 def _fail(request: Request, error: Exception) -> Response:

@@ -58,6 +58,10 @@ class Waker(Protocol):
     def alive(self) -> bool:
         """Whether its thread runs."""
 
+    @property
+    def folds(self) -> bool:
+        """Whether not every fold fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class Notifications:

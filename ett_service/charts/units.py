@@ -74,6 +74,11 @@ def count(value: int | None) -> str:
     return NONE if value is None else f"{value:,}"
 
 
+def many(n: int, thing: str) -> str:
+    """Show a count of things: ``1 job``, ``2,300 jobs``."""
+    return f"{count(n)} {thing if n == 1 else f'{thing}s'}"
+
+
 def size(n_bytes: int) -> str:
     """Show bytes in the largest unit of which there is one: ``812 KiB``, ``1.4 GiB``."""
     value, unit = float(n_bytes), "bytes"
@@ -99,6 +104,7 @@ ALL = "(all)"
 """The cohort of all of a project."""
 
 _RATE_PER = 1_000  # GPU-hours
+_TELLING = 3_600.0  # seconds: what runs for less mostly ends well, whatever its MTBF
 _PRECISE_UNDER = 9.995  # seconds, as of a step: shorter ones have three digits
 
 
@@ -159,6 +165,22 @@ def level_change(finding: Answer, arrow: str = "->") -> str:
         value(finding["unit"], finding[side]["median"]) for side in ("before", "after")
     )
     return f"{before} {arrow} {after}"
+
+
+def failure_counts(total: int, infra: int) -> str:
+    """Count failures, and the infra failures among them by what that term means."""
+    return f"{many(total, 'failure')}, {count(infra)} of them of origin infra or preemption"
+
+
+def time_between_failures(mtbf: Answer) -> str:
+    """Show a mean time with its interval; without a failure what it is at least, if that tells."""
+    low = mtbf["low"]
+    if mtbf["failures"]:
+        ends = f"{duration(low)} to {duration(mtbf['high'])}"
+        return f"{duration(mtbf['seconds'])} ({mtbf['confidence']:.0%} interval: {ends})"
+    if low is None or low < _TELLING:
+        return "not known yet: nothing failed"
+    return f"at least {duration(low)}: nothing failed"
 
 
 def cost(impact: Answer) -> str:

@@ -32,6 +32,19 @@ _LARGEST = 10**30
 
 def instant(text: str) -> str:
     """Read an instant, a day or how long ago into RFC 3339; the server checks the rest."""
+    return _instant(text, datetime.now(UTC))
+
+
+def bound(text: str) -> str:
+    """Read the bound of a window of full hours as ``instant`` does, but ago from this hour's end.
+
+    There such windows end by default, so one from ``7d`` is as long as it says.
+    """
+    now = datetime.now(UTC)
+    return _instant(text, now + -(now - datetime.min.replace(tzinfo=UTC)) % _AGO_UNITS["h"])
+
+
+def _instant(text: str, now: datetime) -> str:
     if _DAY.fullmatch(text):
         return _first_instant(text)
     ago = _AGO.fullmatch(text)
@@ -41,7 +54,7 @@ def instant(text: str) -> str:
         return text.replace(" ", "T")
     length = int(ago[1]) * _AGO_UNITS[ago[2]]
     try:
-        return (datetime.now(UTC) - length).isoformat(timespec="seconds")
+        return (now - length).isoformat(timespec="seconds")
     except OverflowError:
         raise ArgumentTypeError(f"{text!r} is before the year 1") from None
 
@@ -143,8 +156,14 @@ def project(parser: ArgumentParser) -> None:
 
 def window(parser: ArgumentParser) -> None:
     """Offer ``--from`` and ``--to``; the server's default is the last seven days."""
-    when(parser, "--from", "begin", f"begin of the window: {INSTANT} (default 7d)")
-    when(parser, "--to", "end", "end of the window, not in it, in the same form (default: now)")
+    of_window(parser, "--from", "begin", f"begin of the window: {INSTANT} (default 7d)")
+    summary = "end of the window, not in it, in the same form (default: the end of this hour)"
+    of_window(parser, "--to", "end", summary)
+
+
+def of_window(parser: ArgumentParser, flag: str, dest: str, summary: str) -> None:
+    """Offer a bound of a window of full hours."""
+    parser.add_argument(flag, dest=dest, type=bound, metavar="WHEN", help=summary)
 
 
 def when(parser: ArgumentParser, flag: str, dest: str, summary: str) -> None:

@@ -6,15 +6,12 @@ the next. What began in them is compared. That the difference is associated with
 that can be said: other things change at the same time.
 """
 
-from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from itertools import chain, islice, pairwise
-from typing import Any
+from itertools import chain, pairwise
 
 import numpy as np
 from sqlalchemy import Connection
@@ -22,17 +19,18 @@ from sqlalchemy import Connection
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.intervals import DAY_US, HOUR_US, merged
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.fleet.begun import Begun
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import (
-    Flags,
     Floats,
     Integers,
     Interval,
     Resampling,
     interval,
 )
-from ett_service.storage.fleet.occurrences import Kind, cohort_ids, hourly_ett, occurrences
+from ett_service.storage.fleet.occurrences import Kind, occurrences
+from ett_service.storage.fleet.sample import MOST_READ, Sample, count_alive, jobs_alive
 from ett_service.storage.record.markers import KeptMarker
 
 REACH_US = 14 * DAY_US
@@ -41,10 +39,10 @@ REACH_US = 14 * DAY_US
 STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
 """Kinds of markers that are meant to make a lasting difference."""
 
-_OF_THE_NEW = "code_version"
+DRAWN = 1_500
+"""How many jobs of a large fleet are read: a marker's sides have some hundreds each."""
 
-_AT_ONCE = 4_096  #: rows that are taken apart together
-_MOST_HOURS = 1 << 24  #: since 1970, of nearly two millennia
+_OF_THE_NEW = "code_version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,8 @@ def changes(
     among: Sequence[KeptMarker],
     now_us: int,
     reach_us: int = REACH_US,
+    *,
+    sample: Sample | None = None,
 ) -> Iterator[Change]:
     """Return what each marker is associated with; *among* are all that may cut its time short.
 
@@ -116,7 +116,7 @@ def changes(
         narrowed = _narrowed(scope, change)
         if narrowed is not None:
             looked_at.append((change, narrowed, sides(change, among, now_us, reach_us)))
-    begun = _Begun(conn, scope, [(narrowed, around) for _, narrowed, around in looked_at])
+    begun = Begun(conn, scope, [(narrowed, around) for _, narrowed, around in looked_at], sample)
     for change, narrowed, (before, after) in looked_at:
         yield Change(
             change,
@@ -125,6 +125,17 @@ def changes(
             tuple(_effect(begun, narrowed, kind, before, after) for kind in Kind),
             _ett_effect(begun, narrowed, before, after),
         )
+
+
+def drawn(
+    conn: Connection, scope: Scope, windows: Iterable[tuple[int, int]], most: int = MOST_READ
+) -> Sample | None:
+    """Draw of the jobs that lived from the first of *windows* to the last; None reads all."""
+    edges = [*chain.from_iterable(windows)]
+    hull = (min(edges) // HOUR_US * HOUR_US, -(-max(edges) // HOUR_US) * HOUR_US)
+    if hull[0] == hull[1] or count_alive(conn, scope.cohorts, hull) <= most:
+        return None
+    return jobs_alive(conn, scope.cohorts, hull, most, DRAWN)
 
 
 def _narrowed(scope: Scope, change: KeptMarker) -> Scope | None:
@@ -169,107 +180,6 @@ def _what(change: KeptMarker) -> tuple[object, ...]:
     return (change.project_id, change.marker.kind, labels)
 
 
-class _Timeline:
-    """What began when, by job: an instant and one value or several a row."""
-
-    def __init__(self, rows: Iterator[tuple[Any, ...]], columns: int) -> None:
-        self.jobs: list[tuple[int, str]] = []
-        read = [array("q") for _ in range(1 + columns)]
-        # By column: a loop over rows took a fifth of the question's time.
-        while batch := list(islice(rows, _AT_ONCE)):
-            project_ids, names, *numbers = zip(*batch, strict=True)
-            self.jobs += zip(project_ids, names, strict=True)
-            for column, values in zip(read, numbers, strict=True):
-                column.extend(values)
-        at, *amounts = (np.frombuffer(column, np.int64) for column in read)
-        self._at, self.values = at, np.stack(amounts, axis=1)
-
-    def number(self, place_of: Mapping[tuple[int, str], int]) -> None:
-        """Keep of each row's job its place only."""
-        self._jobs = np.fromiter(map(place_of.__getitem__, self.jobs), np.int64, len(self.jobs))
-        self.jobs = []
-
-    def hours(self) -> Integers:
-        """Return the job and the hour of each row, in one number."""
-        hours: Integers = self._jobs * _MOST_HOURS + self._at // HOUR_US
-        return hours
-
-    def within(self, window: tuple[int, int], is_wanted: Flags | None) -> tuple[Integers, Integers]:
-        """Return the values of a window, and of each its job, numbered from 0 in their order."""
-        inside = (window[0] <= self._at) & (self._at < window[1])
-        if is_wanted is not None:
-            inside &= is_wanted
-        _, units = np.unique(self._jobs[inside], return_inverse=True)
-        return self.values[inside], units
-
-
-class _Begun:
-    """What began around markers, read once, however many of them look at it.
-
-    Where they look at several sets of cohorts, that of the scope is read, of which each is a part:
-    what began is in a cohort if its job has time there in the hour.
-    """
-
-    def __init__(
-        self,
-        conn: Connection,
-        scope: Scope,
-        around: Sequence[tuple[Scope, tuple[Window, Window]]],
-    ) -> None:
-        asked = list(dict.fromkeys(narrowed.cohorts for narrowed, _ in around))
-        self._whole = asked[0] if len(asked) == 1 else scope.cohorts
-        windows = [window for _, sides in around for window in sides]
-        self._kinds = {
-            kind: _Timeline(
-                chain.from_iterable(
-                    map(partial(occurrences, conn, self._whole, kind), merged(windows))
-                ),
-                1,
-            )
-            for kind in Kind
-        }
-        hours = merged(map(_hours_of, windows))
-        rows = chain.from_iterable(map(partial(hourly_ett, conn, self._whole), hours))
-        self._hours = _Timeline(rows, 3)
-        timelines = (self._hours, *self._kinds.values())
-        jobs = sorted({job for timeline in timelines for job in timeline.jobs})
-        place_of = {job: place for place, job in enumerate(jobs)}
-        for timeline in timelines:
-            timeline.number(place_of)
-        self._in_parts = {
-            cohorts: np.isin(self._hours.values[:, 0], cohort_ids(conn, cohorts))
-            for cohorts in asked
-            if cohorts != self._whole
-        }
-        in_hour, at = self._hours.hours(), {kind: of.hours() for kind, of in self._kinds.items()}
-        self._begun_in = {
-            (cohorts, kind): np.isin(at[kind], np.unique(in_hour[in_part]))
-            for cohorts, in_part in self._in_parts.items()
-            for kind in Kind
-        }
-
-    def durations(self, scope: Scope, kind: Kind, window: Window) -> tuple[Integers, Integers]:
-        """Return what began in the window, and the job of each."""
-        is_wanted = self._begun_in.get((scope.cohorts, kind))
-        values, jobs = self._kinds[kind].within(window, is_wanted)
-        return values[:, 0], jobs
-
-    def ett(self, scope: Scope, window: Window) -> tuple[Integers, Integers]:
-        """Return effective time, and all, in the full hours of a window, and the job of each."""
-        in_part = self._in_parts.get(scope.cohorts)
-        values, jobs = self._hours.within(_full_hours(window), in_part)
-        return values[:, 1:], jobs
-
-
-def _hours_of(window: Window) -> tuple[int, int]:
-    """Return the hours of which the window has some."""
-    return window.from_us // HOUR_US * HOUR_US, -(-window.to_us // HOUR_US) * HOUR_US
-
-
-def _full_hours(window: Window) -> tuple[int, int]:
-    return -(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US
-
-
 def _by_unit(values: Integers, units: Integers) -> Floats:
     """Sum columns by unit: in floats, exact below 2^53, as they are estimated with."""
     sums = [np.bincount(units, weights=column) for column in values.T]
@@ -303,7 +213,7 @@ class _Sample:
         return self._resampling.medians(self._values, self._units)
 
 
-def _effect(begun: _Begun, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
+def _effect(begun: Begun, scope: Scope, kind: Kind, before: Window, after: Window) -> Effect:
     base, current = (
         _Sample(begun.durations(scope, kind, window), stream)
         for stream, window in enumerate((before, after))
@@ -330,15 +240,17 @@ def _difference(before: Floats | None, after: Floats | None) -> Interval | None:
     return interval(after - before)
 
 
-def _ett_effect(begun: _Begun, scope: Scope, before: Window, after: Window) -> EttEffect:
+def _ett_effect(begun: Begun, scope: Scope, before: Window, after: Window) -> EttEffect:
     sums, draws = [], []
     for stream, window in enumerate((before, after)):
         times, jobs = begun.ett(scope, window)
         resampling = Resampling(2, stream)
         resampling.add_all(_by_unit(times, jobs))
-        effective_us, us = map(int, times.sum(axis=0))
-        sums.append((effective_us, us))
-        draws.append(_ratios(resampling.draws()))
+        sums.append(begun.ett_sums(scope, window))
+        ratios = _ratios(resampling.draws())
+        if ratios is not None:  # those of a sample vary around its own ratio
+            ratios += ratio(*sums[-1]) - ratio(*map(int, times.sum(axis=0)))
+        draws.append(ratios)
     return EttEffect(sums[0], sums[1], _difference(draws[0], draws[1]))
 
 
@@ -362,7 +274,11 @@ class Step:
 
 
 def waterfall(
-    conn: Connection, scope: Scope, window: Window, marked: Sequence[KeptMarker]
+    conn: Connection,
+    scope: Scope,
+    window: Window,
+    marked: Sequence[KeptMarker],
+    sample: Sample | None = None,
 ) -> list[Step]:
     """Follow the mean time to start through the window; the steps sum to its whole change.
 
@@ -376,7 +292,8 @@ def waterfall(
     }
     edges = [window.from_us, *inside, window.to_us]
     counts, sums = Counter[int](), Counter[int]()
-    for _, _, at, us in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window):
+    only = None if sample is None else sample.keys
+    for _, _, at, us in occurrences(conn, scope.cohorts, Kind.TIME_TO_START, window, only):
         place = bisect_right(edges, at) - 1
         counts[place] += 1
         sums[place] += us

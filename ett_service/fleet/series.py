@@ -182,7 +182,10 @@ def _largest(
             if (price := economy.price(hardware, from_us)) is not None
         ]
         return job_sums.largest_by_rate(conn, scope.cohorts, window, rates, limit)
-    return job_sums.largest_by_time(conn, scope.cohorts, window, _categories(by), limit)
+    categories = _categories(by)
+    if Category.EFFECTIVE_TRAINING in categories:
+        return job_sums.largest_by_time(conn, scope.cohorts, window, categories, limit, WEIGHTED)
+    return job_sums.largest_by_loss(conn, scope.cohorts, window, categories, limit)
 
 
 def _categories(by: str) -> Sequence[Category]:

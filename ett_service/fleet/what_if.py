@@ -1,7 +1,7 @@
 """What a scenario would have gained in a window, recomputed from the ledgers of its jobs.
 
 A gain is what a job's ledger would not hold (``core.planning.scenario``), summed over jobs;
-the ratio after it is divided anew. Nothing is scaled, but for a window of more than ``MOST_JOBS``.
+the ratio after it is divided anew. Nothing is scaled, but for a window of more than ``MOST_READ``.
 Of that a sample is read, its gains stand for the like share of the window's time, and the answer
 says so.
 """
@@ -37,10 +37,7 @@ from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import Floats, Interval, Resampling, interval
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.histories import JobHistory, histories
-from ett_service.storage.fleet.sample import jobs_alive
-
-MOST_JOBS = 2_500
-"""How many jobs one question reads."""
+from ett_service.storage.fleet.sample import MOST_READ, jobs_alive
 
 _MEASURES = (*WEIGHTED.categories.values(), "restart_wait_gpu_us")
 
@@ -88,7 +85,7 @@ class WhatIf:
     gains: tuple[ScenarioGain, ...]
     together: ScenarioGain
     jobs: int  #: that have time in the window
-    read: int  #: of them, drawn where there are more than ``MOST_JOBS``
+    read: int  #: of them, drawn where there are more than ``MOST_READ``
     jobs_without_accelerators: int  #: among those read: they weigh nothing
 
 
@@ -98,7 +95,7 @@ def what_if(
     window: Window,
     scenarios: Sequence[Scenario],
     economy: Economy,
-    most_jobs: int = MOST_JOBS,
+    most_jobs: int = MOST_READ,
 ) -> WhatIf:
     """Return what each of *scenarios* would have gained in the window, and all of them together."""
     sample = jobs_alive(conn, scope.cohorts, window, most_jobs)

@@ -97,3 +97,8 @@ def counted(text: str, n: int) -> Cell:
         return Cell(text)
     shown = text if text == f"{n:,}" else f"{text} (n={n})"
     return Cell(shown, title="Too few values to compare.", is_faint=True)
+
+
+def so_far(text: str, *, is_over: bool) -> Cell:
+    """Show a number of a job, which is provisional until it is over."""
+    return Cell(text if is_over else f"{text} so far", is_faint=not is_over)

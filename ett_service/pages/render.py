@@ -173,6 +173,7 @@ def _environment() -> Environment:
         "amount": units.amount,
         "money": units.money,
         "count": units.count,
+        "many": units.many,
         "moment": moment,
         "anchor": anchor,
         "prose": prose,

@@ -27,6 +27,8 @@ from ett_service.storage.engine.errors import StorageUnavailable
 
 _EXPECTED = (Problem, BadQuestion, RequestValidationError, HTTPException, StorageUnavailable)
 
+_FILTER = ("dimension", "is")  # of a form without scripts: together one condition of `where`
+
 _SENTENCES = {
     403: "The key that you are signed in with may not do this.",
     404: "There is nothing here, or nothing that your key may see.",
@@ -43,7 +45,7 @@ class PageRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            if (address := _without_empty(request)) is not None:
+            if (address := _plain_address(request)) is not None:
                 return RedirectResponse(address, 303, HEADERS)
             try:
                 return await inner(request)
@@ -59,14 +61,21 @@ class PageRoute(APIRoute):
         return answer
 
 
-def _without_empty(request: Request) -> str | None:
-    """Return the address without what a form left empty; None where it has nothing empty."""
+def _plain_address(request: Request) -> str | None:
+    """Return the address without what a form left empty, its filter among the others.
+
+    None where it is as it should be.
+    """
     given = request.query_params.multi_items()
-    filled = [(name, text) for name, text in given if text]
-    if request.method != "GET" or len(filled) == len(given):
+    members = dict(given)
+    name, text = members.get("dimension"), members.get("is")
+    plain = [(name, text) for name, text in given if text and name not in _FILTER]
+    if name and text:
+        plain = [*dict.fromkeys((*plain, ("where", f"{name}:{text}")))]
+    if request.method != "GET" or plain == given:
         return None
     path = request.scope["raw_path"].decode("ascii")
-    return f"{path}?{urlencode(filled)}" if filled else path
+    return f"{path}?{urlencode(plain)}" if plain else path
 
 
 def router() -> APIRouter:

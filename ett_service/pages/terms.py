@@ -91,14 +91,15 @@ _OF_SAVES: Mapping[str, str] = {
     "blocking": "Time the loop stands still over all training at this interval, by wall time.",
     "best": "The interval at which failures and saves, as measured, waste least.",
     "WTT% now": "Unsaved and blocking together at the present interval, by the formula and wall "
-    "time. What was measured is on the page of the fleet.",
+    "time. What was measured, WTT%, has evaluation, stalls and recompiles as well.",
     "at best": "The same at the best interval.",
     "WTT% at best": "Unsaved and blocking together at the best interval, by wall time.",
     "a save": "Mean time for which a save blocks the loop, by wall time.",
     "saves": "Checkpoints that were saved in the window.",
-    "to gain": "Held accelerator time in the window that the best interval would have trained in.",
+    "to gain": "Held accelerator time in the window that the best interval would have trained in, "
+    "by the formula; at most what repeated training and saves took.",
     "GPU-hours to gain": "Held accelerator time in the window that the best interval would have "
-    "trained in.",
+    "trained in, by the formula; at most what repeated training and saves took.",
 }
 
 _OF_THE_SERVICE: Mapping[str, str] = {
@@ -136,7 +137,8 @@ TERMS: Mapping[str, str] = {
     "shorter than that by running time: failures before a loop count, and starts do not.",
     "ETT% with the cuts": "What the window's ETT% would have been; every second counts as often as "
     "the job has accelerators.",
-    "jobs read": "Jobs of the window whose ledgers were recomputed; fewer than all are a sample.",
+    "jobs read": "Jobs of the window whose ledgers were recomputed; fewer than all are a sample. "
+    "Those that only queued so far are among them, and not in the fleet's count of jobs alive.",
     "GPU-hours gained": "Held accelerator time that would be saved.",
     "cost gained": "The cost of those hours; unknown where any of them has no price.",
     "failures it is about": "Failures of its origin or cause in the window; it prevents its part.",
@@ -149,6 +151,8 @@ TERMS: Mapping[str, str] = {
     "attempts": "Lives of jobs' processes that began in the window.",
     "points": "Percentage points: the difference of two percentages.",
     "share": "Of time weighted by accelerators; the time in which none was held counts as well.",
+    "wall time": "Time on the clock; every second counts once, whatever the job's size.",
+    "share of wall time": "Of the wall time that the table is about.",
     "share of the loss": "Of all GPU-hours lost in the window.",
     "lost hours times accelerators": "Time that was not effective training times the job's "
     "accelerators, held or not.",

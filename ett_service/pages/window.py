@@ -115,6 +115,11 @@ class View:
         return filters | ({"project": self.project} if self.project else {})
 
     @property
+    def jobs_alive(self) -> dict[str, object]:
+        """The jobs of the view, as a list of jobs can ask for them."""
+        return {**self.job_filters, "from": written(self.from_us), "to": written(self.to_us)}
+
+    @property
     def beyond_jobs(self) -> list[str]:
         """The dimensions of conditions that a list of jobs cannot take."""
         return sorted(scopes.where(self.where).keys() - self.job_filters.keys())

@@ -1,6 +1,6 @@
 """What to fix first, and how often to save."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ett_service.charts.curve import CurvePoint, Intervals, interval_curve
 from ett_service.charts.svg import Markup
@@ -17,7 +17,15 @@ VERDICTS = {
 }
 """Verdicts as they are shown; the API's are words of its own."""
 
+FORMULA = (
+    "WTT% now and at best and the gain are the formula's. Where failures lost less than half an "
+    "interval each, the gain is at most what repeated training and saves took."
+)
+"""Why what is advised differs from what was measured."""
+
+_TAKEN = (Category.REPEATED_TRAINING, Category.CHECKPOINT_BLOCKING)
 _MOST_COHORTS = 8
+_HOUR = 3600.0
 _ADVICE = "cohort|#failures|#saves|#now|#best|#WTT% now|#at best|verdict|#GPU-hours to gain"
 
 
@@ -76,8 +84,21 @@ def advice(gathered: Gathered) -> Section:
         () if rows else _why_not(gathered.advice["total"]),
         chart=chosen and interval_chart(chosen, name_of(chosen, gathered.group_by) or "the fleet"),
         table=table(_ADVICE, rows),
-        after=(_assumed(chosen),) if chosen else (),
+        after=(FORMULA, _assumed(chosen)) if chosen else (),
     )
+
+
+def to_gain(advised: Answer, groups: Sequence[Answer]) -> str:
+    """Show the GPU-hours that the best interval would gain, at most what its group lost.
+
+    *groups* are those of the fleet's summary, grouped alike.
+    """
+    gain = advised["gain"] and advised["gain"]["gpu_hours"]
+    for group in groups if gain is not None else ():
+        if group["group"] == advised["group"] and group["other"] == advised["other"]:
+            lost = sum(group["gpu_categories"].get(category, 0.0) for category in _TAKEN) / _HOUR
+            return f"up to {amount(lost)}" if gain > lost else amount(gain)
+    return amount(gain)
 
 
 def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
@@ -92,7 +113,7 @@ def _advised(group: Answer, gathered: Gathered) -> tuple[str, ...]:
         percent(current and current["wasted_ratio"]),
         percent(best["wasted_ratio"]),
         VERDICTS[group["verdict"]],
-        amount(group["gain"] and group["gain"]["gpu_hours"]),
+        to_gain(group, gathered.now["groups"] or [gathered.now["total"]]),
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from ett_service.charts.trend import Event, Point, trend
 from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
 from ett_service.report.document import Answer, Section, Week, table
-from ett_service.report.inputs import Gathered, ett_ratio, name_of
+from ett_service.report.inputs import Gathered, ett_ratio, median_job, name_of
 
 _SEEN = 0.0005  # of a ratio: what rounds to 0.0 points is no change to talk about
 
@@ -103,7 +103,7 @@ def by_job(gathered: Gathered) -> Section:
     """Do the same with those that count every job once."""
     now, before = gathered.now["total"], gathered.before["total"]
     rows = [
-        _ratio("ETT% of the median job", "ett_ratio_median_job", now, before),
+        _changed("ETT% of the median job", median_job(now), median_job(before)),
         _row("jobs", lambda total: count(total["jobs"]), now, before),
         _row("attempts", lambda total: count(total["attempts"]), now, before),
     ]
@@ -111,7 +111,10 @@ def by_job(gathered: Gathered) -> Section:
 
 
 def _ratio(name: str, member: str, now: Answer, before: Answer) -> tuple[str, ...]:
-    new, old = _value(now, member), _value(before, member)
+    return _changed(name, _value(now, member), _value(before, member))
+
+
+def _changed(name: str, new: float | None, old: float | None) -> tuple[str, ...]:
     change = None if new is None or old is None else new - old
     return name, percent(new), percent(old), points(change)
 

@@ -1,5 +1,6 @@
 """What a report asks the service, and the numbers that several sections use."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,6 +123,18 @@ def ett_ratio(group: Answer) -> float | None:
     """Return the headline; None where no time has a weight."""
     ratio: float | None = group["ett_ratio"] if group["weighted_seconds"] else None
     return ratio
+
+
+_PLACES = 1_000  # of ratios, among which the median job's is sought
+
+
+def median_job(total: Answer) -> float | None:
+    """Return the ETT% of the median job, to the tenth of a percent in which it lies.
+
+    The answer is the middle of that tenth, which is no job's: of jobs of exactly 0 it is 0.0005.
+    """
+    ratio: float | None = total["ett_ratio_median_job"]
+    return None if ratio is None else math.floor(ratio * _PLACES) / _PLACES
 
 
 def lost_by_category(group: Answer) -> dict[str, float]:

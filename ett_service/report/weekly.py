@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from ett_service.charts.bars import Bar, stacked_bars
-from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+from ett_service.charts.units import (
+    count,
+    duration,
+    failure_counts,
+    gpu_hours,
+    money,
+    percent,
+    points,
+    time_between_failures,
+)
 from ett_service.core.words import Category
 from ett_service.report.advice import advice, first
 from ett_service.report.changes import causes, ett_change, followed, markers, quality, regressions
@@ -162,7 +171,7 @@ def failures(gathered: Gathered) -> Section:
     ]
     return Section(
         "Failures by cause",
-        (_rates(now, whole),),
+        (_rates(now),),
         table=table("cause|#failures|#of all|#last week", rows),
     )
 
@@ -171,19 +180,14 @@ def _cause(failure: Answer) -> str:
     return f"{failure['origin']}: {failure['cause']}"
 
 
-def _rates(now: Answer, whole: int) -> str:
-    if not whole:
-        low = duration(now["mtbf"]["low"])
-        return f"Nothing failed: the mean time between failures is at least {low}."
-    counts, mtbf = now["failures"], now["mtbf"]
-    sentence = (
-        f"{count(whole)} failures, {count(counts['infra'])} of them infra"
+def _rates(now: Answer) -> str:
+    counts = now["failures"]
+    return (
+        f"{failure_counts(counts['total'], counts['infra'])}"
         f"{_per(counts['per_1000_gpu_hours'], '1,000 GPU-hours')}"
         f"{_per(counts['per_1000_node_days'], '1,000 node-days')}. "
-        f"Mean time between failures {duration(mtbf['seconds'])}"
+        f"Mean time between failures: {time_between_failures(now['mtbf'])}."
     )
-    ends = (duration(mtbf["low"]), duration(mtbf["high"]))
-    return f"{sentence} ({mtbf['confidence']:.0%} interval: {ends[0]} to {ends[1]})."
 
 
 def _per(rate: float | None, unit: str) -> str:

@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 #: that a job which is slow to fold keeps no other waiting: such jobs have half of the threads.
 _THREADS = {"postgresql": 8, "sqlite": 2}
 _COLD = 64  #: read whole at a time; the others' turn comes when the next jobs are picked
+_MOST_FAILED = 10  #: of jobs, and none folded since: then it is not the jobs
 _PICKING_SHARE = 10  #: jobs are picked again after so many times what picking took
 
 _Settling: TypeAlias = Callable[[], bool]
@@ -84,6 +85,7 @@ class Folding:
         self._writing: set[JobKey] = set()
         self._merges = 0  #: under way, at most one
         self._unmerged = False
+        self.failed: set[JobKey] = set()  #: since a job was folded
         self._took: dict[JobKey, Took] = {}  #: so far, by those that are at work
         self._pick_after = 0.0
 
@@ -266,6 +268,7 @@ class Folding:
             return False
         if fold:
             self._cohort_ids[key.project_id] |= fold.cohort_ids
+        self.failed.clear()
         if usable := fold or before:
             self._folds.keep(usable)
         self._queue.done(key, self._ended_with(key))
@@ -288,6 +291,7 @@ class Folding:
 
     def _put_off(self, key: JobKey, error: Exception) -> None:
         self._ended_with(key)
+        self.failed.add(key)
         seconds = self._queue.failed(key)
         log.error(
             "A job could not be folded; it will be retried in %.0f s.",
@@ -344,6 +348,11 @@ class Worker(PeriodicThread):
     def works(self, within_seconds: float) -> bool:
         """Whether this thread takes its steps, and the others run."""
         return super().works(within_seconds) and all(thread.alive for thread in self._threads)
+
+    @property
+    def folds(self) -> bool:
+        """Whether not every fold fails."""
+        return len(self._folding.failed) < _MOST_FAILED
 
     def stop(self) -> None:
         """Stop all threads after their present steps, and wait for them."""

@@ -39,6 +39,24 @@ def test_a_ledger_of_another_formula_waits_for_the_worker(store: Store, key: Job
     assert list(verify(store)) == [Verdict(key, pending=True)]
 
 
+def test_an_event_that_cannot_be_read_is_named_and_other_jobs_are_verified(
+    store: Store, project_id: int, key: JobKey
+) -> None:
+    others = [JobKey(project_id, name) for name in ("before", "zero")]
+    for other in others:
+        deliver(store, other, restarted_job())
+        refreshed(store, other, CHECKED_AT)
+    damaged = update(schema.event).where(schema.event.c.job == key.job).values(body="{")
+    store.write(lambda conn: conn.execute(damaged))
+
+    before, found, after = verify(store)
+
+    assert (before, after) == tuple(Verdict(other, pending=False) for other in others)
+    (difference,) = found.differences
+    assert (difference.key, difference.what) == (key, "event")
+    assert f"of job {key.job!r} cannot be read" in str(difference.stored)
+
+
 def test_a_job_without_a_ledger_is_a_difference(store: Store, project_id: int) -> None:
     bare = JobKey(project_id, "bare")
     deliver(store, bare, restarted_job())

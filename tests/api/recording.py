@@ -83,6 +83,7 @@ class Switch:
     """A worker that runs or does not, as the recording needs it."""
 
     alive: bool = True
+    folds: bool = True
 
     def wake(self) -> None:
         """Do nothing: the recording runs the worker itself."""

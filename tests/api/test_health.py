@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from ett_service.api.app import create_app
 from ett_service.api.state import AppState
+from ett_service.core.intervals import rfc3339
 from ett_service.ingest.wire import Limits
 from ett_service.storage.engine.errors import Migrating, StorageUnavailable
 from ett_service.storage.engine.migrate import migrate
@@ -22,7 +23,7 @@ from tests.builders.servers.application import Service
 class Idle:
     """A worker that was started elsewhere, or whose thread has died."""
 
-    alive = True
+    alive = folds = True
 
     def wake(self) -> None:
         """Do nothing."""
@@ -60,6 +61,7 @@ def test_a_service_whose_worker_runs_is_ready(store: Store) -> None:
         "ready": True,
         "parts": {"store": "ok", "schema": "ok", "worker": "ok", "disk": "ok"},
         "waiting_jobs": 0,
+        "waiting_since": None,
     }
 
 
@@ -69,9 +71,19 @@ def test_a_service_whose_worker_died_is_not_ready_and_alive(service: Service) ->
     assert service.get("/healthz") == {"status": "ok"}
 
 
+def test_a_service_all_of_whose_folds_fail_takes_events_and_says_so(store: Store) -> None:
+    worker = Idle()
+    worker.folds = False
+    with _served(store, worker) as client:
+        answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["parts"]["worker"]) == (200, "stalled")
+
+
 def test_jobs_that_wait_for_their_numbers_are_counted(service: Service) -> None:
     service.send([wire_event("heartbeat", 0, "a"), wire_event("heartbeat", 0, "b")])
-    assert service.get("/readyz", 503)["waiting_jobs"] == 2
+    waiting = service.get("/readyz", 503)
+    assert waiting["waiting_jobs"] == 2
+    assert waiting["waiting_since"] == rfc3339(service.clock.now_us)
 
 
 def test_a_worker_elsewhere_is_no_reason_not_to_be_ready(store: Store) -> None:

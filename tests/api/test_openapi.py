@@ -133,4 +133,6 @@ def test_a_method_that_is_not_allowed_is_told_which_are(
     for path, operations in document["paths"].items():
         answer = service.client.request("BREW", path.replace("{", "").replace("}", ""))
         assert answer.status_code == 405, path
-        assert answer.headers["Allow"] == ", ".join(sorted(map(str.upper, operations))), path
+        allowed = ", ".join(sorted(map(str.upper, operations)))
+        assert answer.headers["Allow"] == allowed, path
+        assert answer.json()["detail"] == f"This route takes {allowed}."

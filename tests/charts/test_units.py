@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 from ett_service.charts.units import (
     count,
     duration,
+    failure_counts,
     gpu_hours,
     longer,
     money,
     percent,
     points,
+    time_between_failures,
     value,
 )
 
@@ -85,3 +87,21 @@ def test_gpu_seconds_are_shown_as_hours() -> None:
     assert gpu_hours(3600 * 12_345) == "12,345"
     assert gpu_hours(3600 * 87.34) == "87.3"
     assert count(1_234_567) == "1,234,567"
+
+
+def between(seconds: float | None, low: float | None, high: float | None, n: int) -> str:
+    return time_between_failures(
+        {"seconds": seconds, "low": low, "high": high, "confidence": 0.95, "failures": n}
+    )
+
+
+def test_without_a_failure_a_short_time_says_nothing_of_the_time_between_failures() -> None:
+    assert between(None, 1.6, None, 0) == "not known yet: nothing failed"
+    assert between(None, None, None, 0) == "not known yet: nothing failed"
+    assert between(None, 7_200.0, None, 0) == "at least 2h 00m: nothing failed"
+    assert between(7_200.0, 3_600.0, 10_800.0, 3) == "2h 00m (95% interval: 1h 00m to 3h 00m)"
+
+
+def test_infra_failures_are_counted_by_both_of_their_origins() -> None:
+    assert failure_counts(175, 70) == "175 failures, 70 of them of origin infra or preemption"
+    assert failure_counts(1, 0) == "1 failure, 0 of them of origin infra or preemption"

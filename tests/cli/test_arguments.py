@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ett_service.cli.arguments import amount, instant, seconds, share, whole, wholes
+from ett_service.cli.arguments import amount, bound, instant, seconds, share, whole, wholes
 from ett_service.cli.main import VERBS, parser
 
 
@@ -57,6 +57,16 @@ def test_anything_else_is_refused(read: Callable[[str], object], texts: list[str
 def test_an_instant_may_be_given_as_an_age(text: str, length: timedelta) -> None:
     ago = datetime.now(UTC) - datetime.fromisoformat(instant(text))
     assert abs(ago - length) < timedelta(minutes=1)
+
+
+def test_an_age_bounds_a_window_as_long_as_it_says() -> None:
+    hour = timedelta(hours=1).total_seconds()
+    now = datetime.now(UTC)
+    begin = datetime.fromisoformat(bound("7d"))
+    assert begin.timestamp() % hour == 0
+    assert now <= begin + timedelta(days=7) < now + timedelta(hours=1, seconds=10)
+    assert datetime.fromisoformat(bound("2d")) - begin == timedelta(days=5)
+    assert bound("2026-11-09") == "2026-11-09T00:00:00Z"
 
 
 def test_an_instant_goes_to_the_server_as_it_was_given() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ett_service.core.events import Marker, MarkerKind
 from ett_service.core.words import Origin
-from ett_service.fleet.changes import Change, changes, sides, waterfall
+from ett_service.fleet.changes import Change, changes, drawn, sides, waterfall
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.occurrences import Kind
@@ -211,3 +211,31 @@ def test_without_jobs_or_markers_there_is_nothing_to_show(store: Store, project_
     [change] = associated(store, marked(store, project_id, deploy("x", NOON)))
     assert all(effect.mean_us is None for effect in change.effects)
     assert (change.ett.ratio, change.ett.ratio_interval) == (None, None)
+
+
+def test_of_a_large_fleet_a_sample_is_compared_and_etts_are_of_all(
+    store: Store, deployed: list[KeptMarker]
+) -> None:
+    window = Window(NOON, NOON + 21 * DAY)
+    with store.reading() as conn:
+        around = [window, *sides(deployed[0], deployed, LATER)]
+        assert drawn(conn, EVERYTHING, around) is None
+        sample = drawn(conn, EVERYTHING, around, most=12)
+        assert sample is not None
+        asked = (conn, EVERYTHING, deployed, deployed, LATER)
+        (of_all,), (of_some,) = changes(*asked), changes(*asked, sample=sample)
+        steps = waterfall(conn, EVERYTHING, window, deployed, sample)
+
+    assert (len(sample.keys), sample.drawn_from) == (12, 20)
+    assert (of_some.ett.before_us, of_some.ett.after_us) == (
+        of_all.ett.before_us,
+        of_all.ett.after_us,
+    )
+    assert sum(step.n for step in steps) == 12
+    for some, every in zip(of_some.effects, of_all.effects, strict=True):
+        assert some.before.n <= every.before.n
+        assert some.after.n <= every.after.n
+    (starts,) = (each for each in of_some.effects if each.kind is Kind.TIME_TO_START)
+    assert starts.before.n + starts.after.n == 12
+    assert of_some.ett.ratio_interval is not None
+    assert sum(of_some.ett.ratio_interval) / 2 == pytest.approx(of_some.ett.ratio, abs=0.004)

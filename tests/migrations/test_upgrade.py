@@ -8,14 +8,21 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import select
 
+from ett_service.core.events import AttemptStarted, PhaseStarted
+from ett_service.core.intervals import LARGEST_STORED
+from ett_service.core.words import Phase
 from ett_service.storage import schema as tables
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record import events as stored_events
-from ett_service.storage.record.keys import list_keys
+from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.record.keys import create_project, list_keys
 from ett_service.worker.ledgers import Worker
 from tests.builders.batches import batch
-from tests.builders.clock import RECEIVED_AT
+from tests.builders.clock import HOUR, MINUTE, NOON, RECEIVED_AT
+from tests.builders.databases.schemas import undo
+from tests.builders.ledgers import deliver, refreshed
+from tests.builders.record import event, progress
 from tests.builders.rollups import check_rollups, stored_rollups
 from tests.builders.servers.waiting import wait_for
 from tests.builders.servers.worker import running
@@ -78,3 +85,38 @@ def test_what_an_earlier_release_folded_is_rolled_up_by_the_worker(database: Pat
     store.close()
 
     assert {label.team for _, _, _, (label, _) in rollups} == {"nlp", ""}
+
+
+LOST = select(
+    tables.job_ledger.c.job,
+    tables.job_ledger.c.lost_weighted_us,
+    tables.job_ledger.c.lost_gpu_us,
+)
+
+
+def test_what_jobs_lost_is_summed_as_a_fold_sums_it(bare_database_url: str) -> None:
+    migrate(bare_database_url)
+    store = open_store(bare_database_url)
+    project_id = store.write(lambda conn: create_project(conn, "p", NOON))
+    for name, gpus in {"small": 8, "largest": 2**40, "unknown": None}.items():
+        key = JobKey(project_id, name)
+        facts = [
+            event(AttemptStarted, gpus=gpus),
+            event(PhaseStarted, NOON + MINUTE, phase=Phase.TRAIN_LOOP),
+            progress(1, NOON + 2 * MINUTE),
+        ]
+        deliver(store, key, facts)
+        refreshed(store, key, NOON + HOUR)
+    with store.reading() as conn:
+        folded = set(map(tuple, conn.execute(LOST)))
+    store.close()
+    undo(bare_database_url, "20261216_lean_events")
+
+    migrate(bare_database_url)
+    store = open_store(bare_database_url)
+    with store.reading() as conn:
+        upgraded = set(map(tuple, conn.execute(LOST)))
+    store.close()
+
+    assert upgraded == folded
+    assert {weighted for _, weighted, _ in folded} >= {None, LARGEST_STORED}

@@ -116,26 +116,6 @@ def test_a_percentage_is_written_in_one_way_on_every_page(site: Site) -> None:
     assert any(re.search(r"\d%", text) for text in pages.values())
 
 
-def test_a_phone_shows_every_page_without_scrolling_sideways(chromium: Any, site: Site) -> None:
-    window = Visit(chromium, site, viewport={"width": 360, "height": 740})
-    window.enter()
-    for path in every_page(site):
-        window.page.goto(path)
-        assert window.page.evaluate("document.documentElement.scrollWidth") <= 360, path
-    window.context.close()
-    assert [fault for fault in window.faults if "404" not in fault] == []
-
-
-def test_on_paper_nothing_is_cut_off_and_ink_is_dark(visit: Visit) -> None:
-    visit.page.set_viewport_size({"width": 720, "height": 1000})  # A4 within its margins
-    for path in every_page(visit.site):
-        visit.page.goto(path)
-        visit.page.emulate_media(media="print", color_scheme="dark")
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= 720, path
-        soft = visit.page.evaluate("getComputedStyle(document.querySelector('footer')).color")
-        assert soft == "rgb(87, 96, 106)", path
-
-
 def test_what_lies_below_the_first_screen_is_laid_out_once_the_page_is_loaded(visit: Visit) -> None:
     visit.page.goto("/")
     visit.page.wait_for_selector("html.settled")

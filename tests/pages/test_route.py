@@ -177,3 +177,27 @@ def test_the_choice_of_dark_stays_in_the_browser(site: Site) -> None:
     (root,) = Document.of(browser.get("/jobs")).all("html")
     assert "data-theme" not in root.attributes
     assert browser.post("/theme", data={"theme": "blue"}).status_code == 422
+
+
+@pytest.mark.parametrize("path", ["/", "/what-if", "/checkpoints", "/changes", "/quality"])
+def test_a_filter_is_added_by_a_form_without_scripts_and_removed_by_a_link(
+    site: Site, path: str
+) -> None:
+    browser = site.reader()
+    page = Document.of(browser.get(f"{path}?window=28d&where=team:golden"))
+    (form,) = [
+        each
+        for each in page.all("form", method="get", action=path)
+        if each.attributes["class"] == "filters"
+    ]
+    assert {"dimension", "is"} <= {each.attributes.get("name") for each in page.elements}
+    sent = {"window": "28d", "where": "team:golden", "dimension": "model", "is": "llm-live"}
+    answer = browser.get(form.attributes["action"], params=sent)
+    assert answer.status_code == 303
+    asked = answer.headers["location"]
+    assert asked == f"{path}?window=28d&where=team%3Agolden&where=model%3Allm-live"
+    narrowed = Document.of(browser.get(asked))
+    (chip,) = narrowed.all("a", **{"aria-label": "Remove model:llm-live"})
+    assert chip.attributes["href"] == f"{path}?window=28d&where=team%3Agolden"
+    without = browser.get(path, params=sent | {"is": ""})
+    assert without.headers["location"] == f"{path}?window=28d&where=team%3Agolden"

@@ -50,6 +50,21 @@ def test_a_job_that_cannot_be_folded_does_not_stop_the_others(
     assert len(caplog.records) == 2
 
 
+def test_a_worker_all_of_whose_folds_fail_says_so_until_one_is_folded(
+    store: Store, project_id: int
+) -> None:
+    keys = [JobKey(project_id, f"broken-{number}") for number in range(10)]
+    for key in keys:
+        deliver(store, key, [event(AttemptStarted)])
+    store.write(lambda conn: conn.execute(update(schema.event).values(body="{")))
+    with running(Worker(store, Clock(), poll_seconds=0.01)) as worker:
+        wait_for(lambda: not worker.folds)
+        assert worker.alive
+        assert sorted(marked(store)) == keys
+        deliver(store, JobKey(project_id, "sound"), [event(AttemptStarted)])
+        wait_for(lambda: worker.folds)
+
+
 def test_a_known_job_that_breaks_is_put_off_and_folded_once_it_is_mended(
     store: Store, project_id: int, elapsed: Clock
 ) -> None:

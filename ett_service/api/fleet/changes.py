@@ -1,6 +1,7 @@
 """The change ledger: markers, and the differences that are associated with them."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -36,10 +37,11 @@ from ett_service.api.record.markers import MarkedAnswer
 from ett_service.core.events import MarkerKind
 from ett_service.core.fleet.totals import ratio
 from ett_service.core.intervals import DAY_US, SECOND_US
-from ett_service.fleet.changes import REACH_US, STEPS, changes, waterfall
+from ett_service.fleet.changes import REACH_US, STEPS, changes, drawn, sides, waterfall
 from ett_service.fleet.scope import Exclusions, Scope, Window
 from ett_service.fleet.uncertainty import CONFIDENCE
 from ett_service.storage.fleet import occurrences
+from ett_service.storage.fleet.sample import Sample
 from ett_service.storage.record.markers import KeptMarker, MarkerFilter, markers
 
 router = APIRouter(
@@ -53,6 +55,15 @@ CAUTION = (
     "A difference is associated with a marker, not shown to be caused by it: other things change "
     "at the same time."
 )
+
+
+def note(sample: Sample | None) -> str:
+    """Say how far the numbers can be trusted."""
+    if sample is None:
+        return CAUTION
+    jobs = f"{len(sample.keys):,} of {sample.drawn_from:,} jobs"
+    return f"{CAUTION} Durations and intervals are of {jobs}, drawn at random; ETT% is of all."
+
 
 IntervalInSeconds = Annotated[IntervalAnswer | None, scaled(1 / SECOND_US)]
 
@@ -147,6 +158,13 @@ class WaterfallAnswer(ComputedAnswer):
     ]
 
 
+class SampleAnswer(ComputedAnswer):
+    """Of a large fleet durations, and all intervals, are those of jobs drawn at random."""
+
+    jobs: int = Field(validation_alias="drawn_from", description="The jobs that there were.")
+    jobs_read: Annotated[int, Of(lambda sample: len(sample.keys))]
+
+
 class ChangesAnswer(ComputedAnswer):
     """The change ledger of a window."""
 
@@ -157,10 +175,13 @@ class ChangesAnswer(ComputedAnswer):
     confidence: Annotated[float, Of(lambda _: CONFIDENCE)] = Field(
         description="Level of the intervals: a bootstrap over jobs."
     )
+    sample: SampleAnswer | None = Field(
+        description="Null where every job was read. ETT% is of all jobs in any case."
+    )
     changes: list[ChangeAnswer] = Field(description="The latest marker first.")
     more_changes: bool = Field(description="Whether earlier markers were left out.")
     waterfall: WaterfallAnswer
-    note: Annotated[str, Of(lambda _: CAUTION)]
+    note: Annotated[str, Of(lambda source: note(source.sample))]
 
 
 class ChangesQuery:
@@ -223,12 +244,15 @@ def list_changes(
     chosen = query.chosen(among, window)
     if query.marker is not None and not chosen:
         raise Problem(ProblemKind.NOT_FOUND, "No such marker in this window.")
-    shown = chosen[: query.limit]
-    steps = waterfall(conn, scope, window, query.steps(chosen))
+    shown, now_us = chosen[: query.limit], state.now_us()
+    windows = [window, *chain(*(sides(each, among, now_us, query.reach_us) for each in shown))]
+    sample = drawn(conn, scope, windows)
+    steps = waterfall(conn, scope, window, query.steps(chosen), sample)
     answer = ChangesAnswer.of(
         scope,
         window,
-        changes=list(changes(conn, scope, shown, among, state.now_us(), query.reach_us)),
+        sample=sample,
+        changes=list(changes(conn, scope, shown, among, now_us, query.reach_us, sample=sample)),
         more_changes=len(chosen) > len(shown),
         waterfall=WaterfallAnswer.of(steps=steps),
     )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -49,6 +50,7 @@ from ett_service.core.words import (
     Period,
     Phase,
 )
+from ett_service.storage.jobs.ledgers import lost_us
 
 
 class _JobState(ComputedAnswer):
@@ -293,10 +295,7 @@ def _by_period(ledger: Any) -> Mapping[Period, int]:
 
 
 def _lost_gpu_us(ledger: Any) -> int | None:
-    if not ledger.shares or any(share.gpu_us is None for share in ledger.shares):
-        return None
-    held = _sums(ledger, "category", "gpu_us")
-    return sum(held.values()) - held[Category.EFFECTIVE_TRAINING]
+    return lost_us(ledger.shares, attrgetter("gpu_us"))
 
 
 class JobAnswer(JobSummary):
@@ -349,6 +348,9 @@ class JobAnswer(JobSummary):
     runs: list[JobRunAnswer] = Field(description="The job's numbers are the sums over its runs.")
     recoveries: list[RecoveryAnswer]
     attempts: list[AttemptAnswer]
+    waiting_since: Instant | None = Field(
+        description="When the oldest of the events came that these numbers do not know yet."
+    )
     pruned_at: Instant | None = Field(
         description="When its events and segments were deleted, for their age. What they are read "
         "from is then 410."

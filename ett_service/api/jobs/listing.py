@@ -36,7 +36,7 @@ from ett_service.core.ledger.results import JobLedger
 from ett_service.core.words import Cause, JobState
 from ett_service.fleet.economy import job_parts, productivity
 from ett_service.storage.jobs import ledgers, listing
-from ett_service.storage.record import corrections
+from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.pruned import pruned_us, require_record
 from ett_service.storage.schema.record import EXCLUSION
@@ -126,8 +126,8 @@ def list_jobs(
     shown, next_cursor = pagination.page(
         rows, query.limit, lambda row: (query.sort, row.place, row.job)
     )
-    spent = listing.spent(conn, project_id, [row.job for row in shown])
-    jobs = [JobSummary.of(row, spent.get(row.job, listing.Spent())) for row in shown]
+    training = listing.training_us(conn, project_id, [row.job for row in shown])
+    jobs = [JobSummary.of(row, training_us=training.get(row.job, (0, 0))) for row in shown]
     page = JobPage(jobs=jobs, next_cursor=next_cursor)
     return listed(form, page, jobs, of=JobSummary, name="jobs")
 
@@ -137,14 +137,16 @@ def read_job(job: Job, conn: Reader, project_id: ProjectId, state: State) -> Job
     """Return all results of a job."""
     ledger = ledger_of(conn, project_id, job)
     parts, economy = job_parts(conn, project_id, job), state.economy
+    key = JobKey(project_id, job)
     is_priced = bool(economy.prices) and not ledger.quality.gpus_unknown
     cost = CostAnswer.of(economy=economy, cost=economy.cost(parts)) if is_priced else None
     answer: JobAnswer = JobAnswer.of(
         ledger,
         ledger.facts,
         job=job,
-        pruned_at=pruned_us(conn, JobKey(project_id, job)),
-        exclusions=corrections.standing(conn, JobKey(project_id, job), EXCLUSION),
+        waiting_since=dirty_marks.waiting_since(conn, key),
+        pruned_at=pruned_us(conn, key),
+        exclusions=corrections.standing(conn, key, EXCLUSION),
         productivity=productivity(parts, economy),
         cost=cost,
     )

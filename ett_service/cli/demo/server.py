@@ -142,6 +142,7 @@ def _log(folder: Path) -> str:
 _MOST = 10_000  #: events a batch, as the server takes them
 _LITTLE = 3_000  #: enough to be worth a request; a job's events travel together where they can
 _PATIENCE_S = 300.0
+_STANDSTILL_S = 60.0  #: many times what the slowest fold of the fleet takes
 _REGRESSIONS = "/v1/regressions?verdict=regression&sort=-gpu_hours_per_week&limit=1000"
 
 
@@ -161,8 +162,14 @@ class Narrator:
         print(f"{self.seconds:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-def load(server: DemoServer, fleet: Fleet, narrator: Narrator) -> None:
-    """Send all events of the fleet, and wait until they are computed. Raises ``Failure``."""
+def load(
+    server: DemoServer, fleet: Fleet, narrator: Narrator, patience_s: float = _STANDSTILL_S
+) -> None:
+    """Send all events of the fleet, and wait until they are computed.
+
+    Raises:
+        Failure: The server refuses, or folds no job for *patience_s*.
+    """
     counts = fleet.truth["counts"]
     done = 0
     with bar("events") as reach:
@@ -173,11 +180,23 @@ def load(server: DemoServer, fleet: Fleet, narrator: Narrator) -> None:
         for marker in fleet.markers:
             server.ask("POST", "/v1/markers", marker)
     narrator.say(f"stored {done:,} events and {len(fleet.markers)} markers")
+    _wait_for_folds(server, counts["jobs"], patience_s)
+    narrator.say(f"{counts['jobs']:,} jobs are folded")
+
+
+def _wait_for_folds(server: DemoServer, jobs: int, patience_s: float) -> None:
+    fewest, deadline = jobs + 1, 0.0
     with bar("jobs folded") as reach:
         while waiting := server.ask("GET", "/readyz")["waiting_jobs"]:
-            reach(counts["jobs"] - waiting, counts["jobs"])
+            if waiting < fewest:
+                fewest, deadline = waiting, time.monotonic() + patience_s
+            elif time.monotonic() > deadline:
+                raise Failure(
+                    f"{waiting:,} jobs wait, and none was folded for {patience_s:.0f} s",
+                    _log(server.folder),
+                )
+            reach(jobs - waiting, jobs)
             time.sleep(_LOOK_EVERY_S)
-    narrator.say(f"{counts['jobs']:,} jobs are folded")
 
 
 def search(server: DemoServer, narrator: Narrator) -> Sequence[Mapping[str, Any]]:

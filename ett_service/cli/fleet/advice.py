@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from ett_service.charts.units import amount, count, duration, percent
+from ett_service.charts.units import amount, count, duration, failure_counts, many, percent
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import write_line, write_prose
@@ -92,8 +92,7 @@ def _write_checkpoints(answer: Answer, args: Namespace) -> None:
         _write_checkpoints_of(answer["total"], "the fleet")
     else:
         write_table((*group_columns(answer["group_by"]), *_CHECKPOINTS_OF_GROUP), answer["groups"])
-        write_line()
-        write_prose(f"Assumed: {answer['total']['assumption']}")
+        _write_basis(answer["total"])
 
 
 def _write_checkpoints_of(advice: Answer, name: str) -> None:
@@ -114,7 +113,15 @@ def _write_checkpoints_of(advice: Answer, name: str) -> None:
         }
     )
     _write_curve(advice["curve"])
+    _write_basis(advice)
+
+
+def _write_basis(advice: Answer) -> None:
     write_line()
+    write_prose(
+        "WTT% and the gain are the formula's. `ett fleet` has what was measured: no interval gains "
+        "more than repeated_training and checkpoint_blocking took."
+    )
     write_prose(f"Assumed: {advice['assumption']}")
 
 
@@ -132,10 +139,8 @@ def _span(bounds: Answer) -> str:
 
 
 def _counts(counts: Answer) -> str:
-    return (
-        f"{count(counts['failures'])} failures, {count(counts['infra_failures'])} of them infra; "
-        f"{count(counts['saves'])} saves"
-    )
+    counted = failure_counts(counts["failures"], counts["infra_failures"])
+    return f"{counted}; {many(counts['saves'], 'save')}"
 
 
 def _write_curve(curve: Sequence[Answer]) -> None:

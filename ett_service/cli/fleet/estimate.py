@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ett_service.api.fleet.projection import EstimateAnswer, ScaleAnswer
-from ett_service.charts.units import amount, count, duration, money, percent
+from ett_service.charts.units import amount, count, duration, many, money, percent
 from ett_service.cli.arguments import amount as an_amount
 from ett_service.cli.arguments import (
     config,
@@ -196,7 +196,7 @@ _SCALE = (
 
 
 def _write(answer: Answer, _args: Namespace) -> None:
-    jobs = f" over {count(answer['measured_jobs'])} jobs" if answer["measured_jobs"] else ""
+    jobs = f" over {many(answer['measured_jobs'], 'job')}" if answer["measured_jobs"] else ""
     write_prose(
         f"{answer['flops']:.4g} operations at {percent(answer['mfu'])} of "
         f"{amount(answer['peak_teraflops'])} teraflops a second, on "

@@ -3,8 +3,16 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from ett_service.charts.units import count, percent, points
-from ett_service.cli.arguments import by, scope, scope_query, server, when, window, window_query
+from ett_service.charts.units import count, many, percent, points
+from ett_service.cli.arguments import (
+    by,
+    of_window,
+    scope,
+    scope_query,
+    server,
+    window,
+    window_query,
+)
 from ett_service.cli.fleet.fleet import group_columns
 from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask
@@ -33,8 +41,8 @@ _PART = (
 
 def _options(parser: ArgumentParser) -> None:
     summary = "window to compare with (default: as long, right before)"
-    when(parser, "--base-from", "base_begin", summary)
-    when(parser, "--base-to", "base_end", summary)
+    of_window(parser, "--base-from", "base_begin", summary)
+    of_window(parser, "--base-to", "base_end", summary)
     parser.add_argument(
         "--weighting", choices=("accelerators", "wall"), help="default accelerators"
     )
@@ -61,7 +69,7 @@ def _write(answer: Answer, _args: Namespace) -> None:
         write_prose(
             f"{minute(side['from'])} to {minute(side['to'])} (UTC): "
             f"ETT {percent(side['ett_ratio'] if side['seconds'] else None)}, "
-            f"{count(side['jobs'])} jobs"
+            f"{many(side['jobs'], 'job')}"
         )
     if not answer["comparable"]:
         write_prose(

@@ -6,7 +6,17 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ett_service.charts.units import count, duration, gpu_hours, money, percent, points
+from ett_service.charts.units import (
+    count,
+    duration,
+    failure_counts,
+    gpu_hours,
+    many,
+    money,
+    percent,
+    points,
+    time_between_failures,
+)
 from ett_service.cli.arguments import by, scope, scope_query, server, window, window_query
 from ett_service.cli.output import minute, write_line, write_prose
 from ett_service.cli.remote import ask, fetch
@@ -23,7 +33,7 @@ from ett_service.cli.tables import (
     write_table,
 )
 from ett_service.cli.verb import Failure, Verb
-from ett_service.report.inputs import UNKNOWN, ett_ratio, lost_gpu_seconds
+from ett_service.report.inputs import UNKNOWN, ett_ratio, lost_gpu_seconds, median_job
 
 TOPS = ("jobs", "causes", "releases")
 
@@ -78,9 +88,7 @@ def write_top(answer: Answer, top: str) -> None:
     elif top == "causes":
         _write_causes(answer)
     else:
-        groups = sorted(answer["groups"], key=lost_gpu_seconds, reverse=True)
-        write_table(_RELEASES, [group for group in groups if not group["other"]][:_MOST])
-        write_prose("A job counts for each release that its attempts ran, with their time.")
+        _write_releases([group for group in answer["groups"] if not group["other"]])
 
 
 def _write_jobs(answer: Answer) -> None:
@@ -108,9 +116,22 @@ def _largest_loss(job: Answer) -> str:
 def _write_causes(answer: Answer) -> None:
     failures = answer["total"]["failures"]
     by = sorted(failures["by"], key=itemgetter("unsaved_training_seconds"), reverse=True)
-    total = failures["total"]
+    total, fewer = failures["total"], by[_MOST:]
     write_table(_CAUSES, [{**each, "share": each["count"] / total} for each in by[:_MOST]])
-    write_prose(f"{count(total)} failures, {count(failures['infra'])} of them infra.")
+    if fewer:
+        rest = many(sum(each["count"] for each in fewer), "failure")
+        write_prose(f"{many(len(fewer), 'more cause')} with {rest}.")
+    write_prose(f"{failure_counts(total, failures['infra'])}.")
+
+
+def _write_releases(groups: Sequence[Answer]) -> None:
+    ranked = sorted(groups, key=lost_gpu_seconds, reverse=True)
+    fewer = ranked[_MOST:]
+    write_table(_RELEASES, ranked[:_MOST])
+    if fewer:
+        rest = gpu_hours(sum(map(lost_gpu_seconds, fewer)))
+        write_prose(f"{many(len(fewer), 'more release')} with {rest} lost GPU-h.")
+    write_prose("A job counts for each release that its attempts ran, with their time.")
 
 
 def _cost(group: Answer) -> str:
@@ -252,8 +273,8 @@ def _held(total: Answer) -> str:
 
 def _write_ratios(total: Answer) -> None:
     counts = [
-        f"{count(total['jobs'])} jobs",
-        f"{count(total['attempts'])} attempts",
+        many(total["jobs"], "job"),
+        many(total["attempts"], "attempt"),
         f"{count(total['data_wait_attempts'])} of those that ended or run report waits for data",
         f"{duration(total['between_runs_seconds'])} between runs, in no E2E",
     ]
@@ -261,7 +282,7 @@ def _write_ratios(total: Answer) -> None:
     rows = (
         ("accelerators", ett_ratio(total), None, total["slowed_ratio"], total["data_wait_ratio"]),
         ("wall time", *(total[name] for name in by_wall)),
-        ("nothing: the median job", total["ett_ratio_median_job"], None, None, None),
+        ("nothing: the median job", median_job(total), None, None, None),
     )
     write_table(_RATIOS, rows)
     write_prose(", ".join(counts))
@@ -352,9 +373,8 @@ def _write_failures(total: Answer) -> None:
     )
     write_line()
     write_prose(
-        f"{count(failures['total'])} failures, {count(failures['infra'])} of them infra; "
-        f"mean time between failures {duration(mtbf['seconds'])} "
-        f"({mtbf['confidence']:.0%}: {duration(mtbf['low'])} to {duration(mtbf['high'])})"
+        f"{failure_counts(failures['total'], failures['infra'])}; "
+        f"mean time between failures: {time_between_failures(mtbf)}"
     )
 
 

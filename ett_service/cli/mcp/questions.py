@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from ett_service.cli.arguments import DEFAULT_URL, instant
+from ett_service.cli.arguments import DEFAULT_URL, bound
 from ett_service.cli.remote import PATIENT_S, ask, place, without_none
 from ett_service.cli.verb import Failure
 
@@ -100,7 +100,7 @@ def _when(text: str | None) -> str | None:
         Failure: where it is neither.
     """
     try:
-        return None if text is None else instant(text)
+        return None if text is None else bound(text)
     except ArgumentTypeError as error:
         raise Failure(str(error), "Write 2026-03-01T00:00:00Z, or 7d for seven days ago.") from None
 

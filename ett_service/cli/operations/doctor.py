@@ -28,6 +28,7 @@ _NO_KEY = 401
 _FORBIDDEN = 403
 _OLDEST_TORCH = (2, 6)
 _MOST_SKEW_S = 5
+_MOST_WAITED_S = 300
 
 
 class Status(StrEnum):
@@ -68,7 +69,8 @@ def server_and_key(args: Namespace) -> Iterator[Finding]:
         yield Finding("server", status, str(error), todo)
         return
     if ready.status == 200:  # noqa: PLR2004 -- HTTP's word for well
-        yield Finding("server", Status.OK, f"{url} is ready{_waiting(ready)}")
+        yield Finding("server", Status.OK, f"{url} is ready")
+        yield from _waiting(ready)
     else:
         todo = f"{url}/readyz names the part that is not ready."
         yield Finding("server", Status.FAIL, f"{url} answers {ready.status}", todo)
@@ -76,12 +78,24 @@ def server_and_key(args: Namespace) -> Iterator[Finding]:
     yield from _clock(ready)
 
 
-def _waiting(ready: Response) -> str:
+def _waiting(ready: Response) -> Iterator[Finding]:
+    """Say how many jobs wait to be folded, and whether one has for too long."""
     try:
-        jobs = json.loads(ready.body)["waiting_jobs"]
+        answer = json.loads(ready.body)
+        jobs, since = answer["waiting_jobs"], answer["waiting_since"]
+        waited_s = (
+            (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() if since else 0
+        )
     except (ValueError, KeyError, TypeError):
-        return ""
-    return f"; jobs not folded in yet: {jobs}" if jobs else ""
+        return
+    if not jobs:
+        return
+    found = f"jobs not folded in yet: {jobs}"
+    if waited_s <= _MOST_WAITED_S:
+        yield Finding("worker", Status.OK, found)
+        return
+    todo = "If this goes on, the worker's log names each job that it cannot fold: job_put_off."
+    yield Finding("worker", Status.WARN, f"{found}, the oldest since {since}", todo)
 
 
 def _clock(ready: Response) -> Iterator[Finding]:

@@ -7,11 +7,8 @@ from sqlalchemy import Connection
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.storage.fleet.rollups import CohortFilter
-from ett_service.storage.fleet.sample import count_alive, jobs_alive
+from ett_service.storage.fleet.sample import MOST_READ, count_alive, jobs_alive
 from ett_service.storage.regressions import observations
-
-MOST_JOBS = 2_500
-"""How many jobs of a set are read; of more a random sample stands for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,7 @@ def draw(
     project_id: int,
     where: Mapping[str, frozenset[str]],
     span: tuple[int, int],
-    most: int = MOST_JOBS,
+    most: int = MOST_READ,
 ) -> Drawn | None:
     """Draw from the jobs that lived in a span, of these dimensions; None where all can be read."""
     first_us = observations.first_start(conn, project_id)

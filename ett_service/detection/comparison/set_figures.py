@@ -14,9 +14,10 @@ from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Metric, Subject
 from ett_service.core.words import BEFORE_THE_LOOP, FAILURES, Category, Outcome
-from ett_service.detection.comparison.drawing import MOST_JOBS, in_sample
+from ett_service.detection.comparison.drawing import in_sample
 from ett_service.detection.comparison.job_sets import JobSet, dimension_values, set_of, where_any
 from ett_service.detection.observed.completed import Completed, completed, completed_of
+from ett_service.storage.fleet.sample import MOST_READ
 from ett_service.storage.regressions import observations
 from ett_service.storage.regressions.observations import (
     ObservedAttempt,
@@ -110,7 +111,7 @@ def values(
 
 
 def measured(
-    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int, most: int = MOST_JOBS
+    conn: Connection, project_id: int, sets: Sequence[JobSet], now_us: int, most: int = MOST_READ
 ) -> tuple[SetFigures, ...]:
     """Measure the attempts of each set; one that is in several counts for the last of them.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import cohort, count, duration, longer, percent, points
+from ett_service.charts.units import cohort, count, duration, longer, many, percent, points
 from ett_service.core.dimensions import DIMENSIONS, GROUPS
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
@@ -60,8 +60,7 @@ async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Resp
 
 def _sentence(answer: Answer) -> str:
     change = answer["waterfall"]["change_seconds"]
-    n = len(answer["changes"])
-    changes = f"{count(n)} marker{'' if n == 1 else 's'}"
+    changes = many(len(answer["changes"]), "marker")
     if change is None:
         return f"{changes} in this window."
     return f"{changes}; the mean time to start changed by {longer(change)} over this window."

@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import amount, count, duration, percent
+from ett_service.charts.units import count, duration, percent
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
@@ -11,7 +11,7 @@ from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.window import WINDOWS, View, view_of
-from ett_service.report.advice import VERDICTS, interval_chart
+from ett_service.report.advice import FORMULA, VERDICTS, interval_chart, to_gain
 from ett_service.report.inputs import name_of
 
 ROUTER = router()
@@ -26,7 +26,11 @@ async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> 
     """Show what saving costs, and what another interval would gain."""
     view = view_of(request, now_of(request))
     question = Question("/v1/fleet/checkpoint-advice", {**view.window, "group_by": view.group_by})
-    answer = await ask(question)
+    measured = Question(
+        "/v1/fleet/summary",
+        {**view.window, "group_by": view.group_by, "distributions": "false"},
+    )
+    answer, summary = await ask.all(question, measured)
     total = answer["total"]
     return page(
         request,
@@ -37,9 +41,12 @@ async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> 
         view=view,
         windows=tuple(WINDOWS),
         dimensions=GROUPS,
-        facts=_facts(total),
-        panels=[_curve(total, view, question), _cohorts(answer["groups"], view, question)],
-        note=total["assumption"],
+        facts=_facts(total, summary["total"]),
+        panels=[
+            _curve(total, view, question),
+            _cohorts(answer["groups"], summary["groups"], view, question),
+        ],
+        note=f"{FORMULA} {total['assumption']}",
         grafana=dashboard(request, "ett-checkpoints", (view.from_us, view.to_us)),
     )
 
@@ -54,10 +61,15 @@ def _sentence(total: Answer) -> str:
     )
 
 
-def _facts(total: Answer) -> list[Fact]:
-    current, best, gain = total["current"], total["best"], total["gain"]
+def _facts(total: Answer, summary: Answer) -> list[Fact]:
+    current, best = total["current"], total["best"]
     mtbf, save = total["mtbf_seconds"], total["save_seconds"]
     return [
+        Fact(
+            "WTT%",
+            percent(summary["wasted_ratio"] if summary["jobs"] else None),
+            "measured; evaluation, stalls and recompiles, too",
+        ),
         Fact(
             "WTT% now",
             percent(current and current["wasted_ratio"]),
@@ -66,7 +78,11 @@ def _facts(total: Answer) -> list[Fact]:
         Fact("WTT% at best", percent(best["wasted_ratio"]), "by the same formula"),
         _measured("MTBF by training time", mtbf, total["n"]["failures"], "n={} failures"),
         _measured("a save", save, total["n"]["saves"], "blocks; n={} saves"),
-        Fact("to gain", amount(gain and gain["gpu_hours"]), "GPU-hours in the window"),
+        Fact(
+            "to gain",
+            to_gain({"group": {}, "other": False, **total}, [summary]),
+            "GPU-hours in the window",
+        ),
     ]
 
 
@@ -104,11 +120,11 @@ def _curve(total: Answer, view: View, question: Question) -> Panel:
     )
 
 
-def _cohorts(groups: list[Answer], view: View, question: Question) -> Panel:
+def _cohorts(groups: list[Answer], measured: list[Answer], view: View, question: Question) -> Panel:
     return Panel(
         "cohorts",
         f"By {view.group_by}",
-        table=table(_COLUMNS, (_cohort(group, view) for group in groups)),
+        table=table(_COLUMNS, (_cohort(group, measured, view) for group in groups)),
         after=(
             f"Cohorts with fewer than {FEW} failures are faint: their best is uncertain.",
             "They do not add up to the gain of all together, for which one interval is sought.",
@@ -118,7 +134,7 @@ def _cohorts(groups: list[Answer], view: View, question: Question) -> Panel:
     )
 
 
-def _cohort(group: Answer, view: View) -> tuple[Cell | str, ...]:
+def _cohort(group: Answer, measured: list[Answer], view: View) -> tuple[Cell | str, ...]:
     best, current = group["best"], group["current"]
     few = group["n"]["failures"] < FEW
     name = name_of(group, [view.group_by])
@@ -131,6 +147,6 @@ def _cohort(group: Answer, view: View) -> tuple[Cell | str, ...]:
         percent(current and current["wasted_ratio"]),
         percent(best["wasted_ratio"]),
         VERDICTS[group["verdict"]],
-        amount(group["gain"] and group["gain"]["gpu_hours"]),
+        to_gain(group, measured),
     )
     return (Cell(name, href=href), *(Cell(text, is_faint=few) for text in shown))

@@ -1,9 +1,8 @@
-"""How the fleet does: against its target, against the window before, over time, and why."""
+"""How the fleet does against its target, how it did over time, and why it changed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from string import ascii_lowercase
-from typing import Any
 
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.trend import Event, Point, trend
@@ -18,117 +17,84 @@ from ett_service.charts.units import (
     subject_in_words,
 )
 from ett_service.core.words import Category
-from ett_service.fleet.economy import Economy
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.losses import FleetAnswers
+from ett_service.pages.fleet.answers import BY_ACCELERATORS, FleetAnswers, change
 from ett_service.pages.links import regression_page
-from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
+from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.terms import CATEGORIES
-from ett_service.pages.window import View, moment
+from ett_service.pages.window import moment
 from ett_service.report.headline import part_name
-from ett_service.report.inputs import ett_ratio, share
 
 _MOST_LABELS = 26
 _SEEN = 0.05  # points; what is less is shown as 0.0
 
 
-def facts(now: Answer, before: Answer, earlier: str) -> list[Fact]:
-    """Return the numbers that stand first; *earlier* is what the window before is called."""
-    starts, recoveries = now["time_to_start"], now["time_to_recover"]
-    return [
-        _ratio_fact("ETT%", "by accelerators", "ett_ratio", (now, before), earlier),
-        _ratio_fact("ETT% by wall time", "by wall time", "ett_ratio_wall", (now, before), earlier),
-        _spread("time to start", starts),
-        _spread("time to recover", recoveries),
-        Fact(
-            "failures", count(now["failures"]["total"]), f"{count(now['attempts'])} attempts began"
-        ),
-        Fact("GPU-hours", gpu_hours(now["gpu_seconds"]), f"of {count(now['jobs'])} jobs"),
-    ]
-
-
-def _ratio_fact(
-    term: str, weighting: str, member: str, windows: tuple[Answer, Answer], earlier: str
-) -> Fact:
-    change = _moved(member, *windows)
-    note = f"{weighting}, against {earlier}" if change else weighting
-    return Fact(term, percent(windows[0][member]), note, change)
-
-
-def _spread(term: str, values: Answer) -> Fact:
-    n = values["count"]
-    note = f"p50; p90 {duration(values['p90'])}, n={count(n)}"
-    return Fact(term, duration(values["p50"]), note, is_faint=n < FEW)
-
-
-def _moved(member: str, now: Answer, before: Answer) -> str:
-    new, old = _ratio(member, now), _ratio(member, before)
-    return "" if new is None or old is None else points(new - old)
-
-
-def _ratio(member: str, total: Answer) -> float | None:
-    """Return a ratio; None where there was nothing to divide by."""
-    whole = "weighted_seconds" if member == "ett_ratio" else "jobs"
-    ratio: float | None = total[member] if total[whole] else None
-    return ratio
-
-
 def target_bridge(gathered: FleetAnswers) -> Panel:
     """Draw which categories stand between the whole of the time and ETT%, and the target."""
-    total, view = gathered.now["total"], gathered.view
-    whole = total["weighted_seconds"]
-    lost = sorted(
-        (
-            (category, total["weighted_categories"].get(category, 0.0))
-            for category in Category
-            if category is not Category.EFFECTIVE_TRAINING
-        ),
-        key=lambda part: -part[1],
-    )
-    seen = [(category, seconds) for category, seconds in lost if seconds > 0]
-    target = total["target"]
+    total, weight = gathered.now["total"], gathered.weight
+    spent = {category: weight.spent(total, category) for category in Category}
+    effective = spent.pop(Category.EFFECTIVE_TRAINING)
+    seen = sorted((part for part in spent.items() if part[1] > 0), key=lambda part: -part[1])
+    is_weighted = weight is BY_ACCELERATORS
+    target = total["target"] if is_weighted else None
     chart = bridge(
         "to-target",
-        "From all accelerator time to ETT%, category by category",
+        f"From all time to ETT%, category by category, {weight.name}",
         ("all time", 1.0),
-        [Step(category, -seconds / whole, view.lost_to(category)) for category, seconds in seen],
-        ("ETT%", ett_ratio(total) or 0.0),
+        [
+            Step(category, -seconds / total[weight.whole], gathered.lost_to(category))
+            for category, seconds in seen
+        ],
+        ("ETT%", weight.ett_ratio(total) or 0.0),
         target=target and target["ett_ratio"],
     )
-    before = gathered.before["total"]
-    rows = [
-        (
-            Cell(
-                category,
-                href=view.lost_to(category),
-                title=CATEGORIES[category],
-                swatch=category,
-            ),
-            percent(share(seconds, whole)),
-            points(_change(category, seconds, whole, before)),
-            gpu_hours(total["gpu_categories"].get(category, 0.0)),
-            money((total["cost"]["by_category"] or {}).get(category), total["cost"]["currency"]),
-        )
-        for category, seconds in [
-            (
-                Category.EFFECTIVE_TRAINING,
-                total["weighted_categories"][Category.EFFECTIVE_TRAINING],
-            ),
-            *seen,
-        ]
-    ]
+    heads = "GPU-hours|#cost" if is_weighted else weight.amount
     return Panel(
         "to-target",
         "Where the time goes",
         before=_to_target(target),
         chart=chart if seen else None,
-        table=table(f"category|#share|#against {view.earlier}|#GPU-hours|#cost", rows),
+        table=table(
+            f"category|#{weight.share}|#against {gathered.view.earlier}|#{heads}",
+            (
+                _spent(gathered, category, seconds)
+                for category, seconds in ((Category.EFFECTIVE_TRAINING, effective), *seen)
+            ),
+        ),
         after=(
             "Shares are of time weighted by accelerators, held or not.",
             "GPU-hours and cost count accelerators while they were held.",
-        ),
+        )
+        if is_weighted
+        else ("Shares are of wall time: no job reports its accelerators.",),
         question=gathered.question.of(
             "total.weighted_categories,total.gpu_categories,total.cost.by_category"
+            if is_weighted
+            else "total.categories"
+        ),
+    )
+
+
+def _spent(gathered: FleetAnswers, category: Category, seconds: float) -> tuple[Cell | str, ...]:
+    total, before, weight = gathered.now["total"], gathered.before["total"], gathered.weight
+    new, old = (weight.share_of(each, category) for each in (total, before))
+    cost = total["cost"]
+    return (
+        Cell(
+            category,
+            href=gathered.lost_to(category),
+            title=CATEGORIES[category],
+            swatch=category,
+        ),
+        percent(new),
+        points(change(new, old)),
+        *(
+            (
+                gpu_hours(total["gpu_categories"].get(category, 0.0)),
+                money((cost["by_category"] or {}).get(category), cost["currency"]),
+            )
+            if weight is BY_ACCELERATORS
+            else (weight.shown(seconds),)
         ),
     )
 
@@ -141,47 +107,41 @@ def _to_target(target: Answer | None) -> tuple[str, ...]:
     return (f"{distance:.1f} points {side} the target of {percent(target['ett_ratio'])}.",)
 
 
-def _change(category: Category, seconds: float, whole: float, before: Answer) -> float | None:
-    earlier = share(before["weighted_categories"].get(category, 0.0), before["weighted_seconds"])
-    return None if earlier is None else seconds / whole - earlier
-
-
 def trend_panel(
-    view: View,
-    answer: Answer,
-    markers: Sequence[Answer],
-    regressions: Sequence[Answer],
-    question: Question,
+    gathered: FleetAnswers, answer: Answer, markers: Sequence[Answer], question: Question
 ) -> Panel:
     """Draw ETT% over time, with what was marked and what regressed."""
-    steps = answer["points"]
+    view, weight, steps = gathered.view, gathered.weight, answer["points"]
+    is_weighted = weight is BY_ACCELERATORS
     shown = [
         Point(
             _day(step["start"]),
-            ett_ratio(step),
+            weight.ett_ratio(step),
             view.during(step["start"], step["end"]),
             _part_of(place, step),
         )
         for place, step in enumerate(steps)
     ]
-    happened = _happened(markers, regressions, steps)
+    happened = _happened(markers, gathered.regressions, steps)
     return Panel(
         "trend",
         "ETT% over time",
         chart=trend(
             "trend",
-            f"ETT% in {len(steps)} steps of {answer['step']}, by accelerators",
+            f"ETT% in {len(steps)} steps of {answer['step']}, {weight.name}",
             shown,
-            target=answer["target"],
+            target=answer["target"] if is_weighted else None,
             events=[event for event, _ in happened],
         ),
         table=table(
-            "begin (UTC)|#ETT%|#GPU-hours|#jobs|#failures",
+            f"begin (UTC)|#ETT%|#{'GPU-hours' if is_weighted else 'E2E'}|#jobs|#failures",
             (
                 (
                     Cell(moment(step["start"]), href=point.href),
                     Cell(point.in_words(percent), is_faint=step["partial"]),
-                    gpu_hours(step["gpu_seconds"]),
+                    gpu_hours(step["gpu_seconds"])
+                    if is_weighted
+                    else duration(step["e2e_seconds"]),
                     count(step["jobs"]),
                     count(step["failures"]),
                 )
@@ -190,7 +150,7 @@ def trend_panel(
         ),
         listed=[Cell(text, href=event.href) for event, text in happened],
         after=(
-            f"By accelerators, from {moment(answer['from'])} (UTC) in steps of {answer['step']}.",
+            f"In steps of {answer['step']} from {moment(answer['from'])} (UTC), {weight.name}.",
         ),
         question=question,
     )
@@ -292,83 +252,3 @@ def _part(step: Step, part: Answer) -> tuple[Cell | str, ...]:
         percent(part["base"]),
         percent(part["current"]),
     )
-
-
-def comparisons(gathered: FleetAnswers, economy: Economy) -> list[Panel]:
-    """Set the numbers of this window beside those of the window before, a weighting a table."""
-    now, before = gathered.now["total"], gathered.before["total"]
-    by_accelerators = [
-        _ratios("ETT% by accelerators", "ett_ratio", now, before),
-        ("GPU-hours", *_both(now, before, lambda total: gpu_hours(total["gpu_seconds"])), ""),
-        ("cost", *_both(now, before, _cost), ""),
-    ]
-    by_wall_time = [
-        _ratios("ETT% by wall time", "ett_ratio_wall", now, before),
-        _ratios("WTT% by wall time", "wasted_ratio", now, before),
-        (
-            "MTBF by running time",
-            *_both(now, before, lambda total: duration(total["mtbf"]["seconds"])),
-            "",
-        ),
-        _plain("unsaved training", "unsaved_training_seconds", duration, now, before),
-        _plain("queue wait", "queue_wait_seconds", duration, now, before),
-    ]
-    by_job = [
-        _ratios("ETT% of the median job", "ett_ratio_median_job", now, before),
-        _plain("jobs", "jobs", count, now, before),
-        _plain("attempts", "attempts", count, now, before),
-        ("failures", *_both(now, before, lambda total: count(total["failures"]["total"])), ""),
-    ]
-    return [
-        _compared(
-            gathered, "by accelerators", by_accelerators, (_prices(economy), *_unpriced(now))
-        ),
-        _compared(gathered, "by wall time", by_wall_time),
-        _compared(gathered, "job by job", by_job),
-    ]
-
-
-def _plain(
-    name: str, member: str, shown: Callable[[Any], str], now: Answer, before: Answer
-) -> tuple[str, ...]:
-    return (name, shown(now[member]), shown(before[member]), "")
-
-
-def _ratios(name: str, member: str, now: Answer, before: Answer) -> tuple[str, ...]:
-    new, old = percent(_ratio(member, now)), percent(_ratio(member, before))
-    return (name, new, old, _moved(member, now, before) or "-")
-
-
-def _compared(
-    gathered: FleetAnswers, by: str, rows: Sequence[tuple[str, ...]], after: tuple[str, ...] = ()
-) -> Panel:
-    earlier = gathered.view.earlier
-    return Panel(
-        f"compared-{by.replace(' ', '-')}",
-        f"This window against {earlier}, {by}",
-        table=table(f"|#this window|#{earlier}|#change", rows),
-        after=after,
-        is_table_open=True,
-    )
-
-
-def _both(now: Answer, before: Answer, shown: Callable[[Answer], str]) -> tuple[str, str]:
-    return shown(now), shown(before)
-
-
-def _cost(total: Answer) -> str:
-    return money(total["cost"]["total"], total["cost"]["currency"])
-
-
-def _prices(economy: Economy) -> str:
-    listed = ", ".join(
-        f"{price.hardware} {float(price.per_gpu_hour):.2f}" for price in economy.prices
-    )
-    if not listed:
-        return "No prices are configured: set `prices` to see cost."
-    return f"Prices an accelerator-hour in {economy.currency}: {listed}."
-
-
-def _unpriced(total: Answer) -> tuple[str, ...]:
-    unpriced = total["cost"]["unpriced_gpu_seconds"]
-    return (f"{gpu_hours(unpriced)} GPU-hours have no price.",) if unpriced else ()

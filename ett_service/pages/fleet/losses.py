@@ -1,7 +1,6 @@
 """What the fleet loses: by cohort, by job, by cause, and how long starts and recoveries take."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import (
@@ -9,18 +8,21 @@ from ett_service.charts.units import (
     cohort,
     count,
     duration,
+    failure_counts,
     gpu_hours,
     level_change,
     money,
     percent,
     subject_in_words,
+    time_between_failures,
 )
 from ett_service.core.words import Category, JobState
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.fleet.answers import FleetAnswers, Weight
 from ett_service.pages.links import job_page, regression_page
-from ett_service.pages.panel import ARROW, FEW, Cell, Panel, counted, table
+from ett_service.pages.panel import ARROW, FEW, Cell, Panel, counted, so_far, table
 from ett_service.pages.terms import CATEGORIES
-from ett_service.pages.window import View, written
+from ett_service.pages.window import View
 from ett_service.report.inputs import (
     ett_ratio,
     lost_by_category,
@@ -32,52 +34,37 @@ from ett_service.report.inputs import (
 _HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class FleetAnswers:
-    """The answers that panels are made of."""
-
-    view: View
-    now: Answer
-    before: Answer
-    change: Answer
-    jobs: Answer
-    regressions: Sequence[Answer]
-    question: Question  #: what ``now`` answers
-
-
 def categories(gathered: FleetAnswers) -> Panel:
     """Draw the whole of the time as one bar."""
-    total = gathered.now["total"]
-    spent = {
-        Category(name): seconds / _HOUR for name, seconds in total["weighted_categories"].items()
-    }
+    total, weight = gathered.now["total"], gathered.weight
+    spent = {Category(name): seconds for name, seconds in total[weight.categories].items()}
     return Panel(
         "categories",
         "All time as one bar",
         chart=stacked_bars(
             "categories",
-            "Accelerator time by category, by accelerators",
+            f"Time by category, {weight.name}",
             [Bar("", spent)],
-            part_href=gathered.view.lost_to,
+            part_href=gathered.lost_to,
         ),
         table=table(
-            "category|#hours times accelerators|#share",
+            f"category|#{weight.amount}|#{weight.share}",
             (
                 (
                     Cell(
                         category,
-                        href=gathered.view.lost_to(category),
+                        href=gathered.lost_to(category),
                         title=CATEGORIES[category],
                         swatch=category,
                     ),
-                    gpu_hours(hours * _HOUR),
-                    percent(share(hours * _HOUR, total["weighted_seconds"])),
+                    weight.shown(seconds),
+                    percent(weight.share_of(total, category)),
                 )
-                for category, hours in spent.items()
-                if hours
+                for category, seconds in spent.items()
+                if seconds
             ),
         ),
-        question=gathered.question.of("total.weighted_categories"),
+        question=gathered.question.of(f"total.{weight.categories}"),
     )
 
 
@@ -141,7 +128,7 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
     rows = [
         (
             Cell(job["job"], href=job_page(job["job"], job["project"])),
-            _so_far(percent(job["ett_ratio"]), job),
+            so_far(percent(job["ett_ratio"]), is_over=job["state"] == JobState.FINISHED),
             gpu_hours(
                 job["weighted_categories"][category] if category else job["lost_weighted_seconds"]
             ),
@@ -168,11 +155,6 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
         question=question,
         is_table_open=True,
     )
-
-
-def _so_far(text: str, job: Answer) -> Cell:
-    is_over = job["state"] == JobState.FINISHED
-    return Cell(text if is_over else f"{text} so far", is_faint=not is_over)
 
 
 def regressions_panel(regressions: Sequence[Answer], question: Question) -> Panel:
@@ -221,9 +203,9 @@ def failures(gathered: FleetAnswers) -> Panel:
     return Panel(
         "failures",
         "Failures by cause",
-        before=(_rates(now, whole),),
+        before=(_rates(now),),
         table=table(f"cause|#failures|#of all|#{gathered.view.earlier}|#unsaved training", rows),
-        after=_wider(gathered.view),
+        after=wider(gathered.view),
         more=Cell("Jobs with most failures", href=_failing(gathered.view)),
         question=gathered.question.of("total.failures.by"),
         is_table_open=True,
@@ -232,12 +214,10 @@ def failures(gathered: FleetAnswers) -> Panel:
 
 def _failing(view: View, cause: str | None = None) -> str:
     """Return the address of the jobs of a window that failed most often, for *cause* if given."""
-    days = {"from": written(view.from_us), "to": written(view.to_us)}
-    narrowed = {**view.job_filters, **days, "cause": cause, "sort": "-failures"}
-    return Question("/jobs", narrowed).address
+    return Question("/jobs", {**view.jobs_alive, "cause": cause, "sort": "-failures"}).address
 
 
-def _wider(view: View) -> tuple[str, ...]:
+def wider(view: View) -> tuple[str, ...]:
     """Say by what a list of jobs is wider than the view."""
     names = " and ".join(view.beyond_jobs).replace("_", " ")
     return (f"Lists of jobs behind the links are not narrowed by {names}.",) if names else ()
@@ -247,19 +227,9 @@ def _cause(failure: Answer) -> str:
     return f"{failure['origin']}: {failure['cause']}"
 
 
-def _rates(now: Answer, whole: int) -> str:
-    mtbf = now["mtbf"]
-    if not whole:
-        return f"Nothing failed: MTBF is at least {_low(mtbf)}, by running time."
-    return (
-        f"{count(whole)} failures, {count(now['failures']['infra'])} of them of origin infra or "
-        f"preemption. MTBF {duration(mtbf['seconds'])} by running time "
-        f"({mtbf['confidence']:.0%} interval: {_low(mtbf)} to {duration(mtbf['high'])})."
-    )
-
-
-def _low(mtbf: Answer) -> str:
-    return duration(mtbf["low"])
+def _rates(now: Answer) -> str:
+    counted = failure_counts(now["failures"]["total"], now["failures"]["infra"])
+    return f"{counted}. MTBF by running time: {time_between_failures(now['mtbf'])}."
 
 
 _SPEEDS = (
@@ -271,23 +241,24 @@ _SPEEDS = (
 
 def speeds(gathered: FleetAnswers) -> Panel:
     """Tell how much of effective training was as fast as its jobs can be, and waits for data."""
-    now, before = gathered.now["total"], gathered.before["total"]
-    whole, earlier = _trained(now), _trained(before)
+    now, before, weight = gathered.now["total"], gathered.before["total"], gathered.weight
+    whole, earlier = _trained(now, weight), _trained(before, weight)
     rows = [
         (
             name,
-            gpu_hours(now[f"{part}_weighted_seconds"]),
-            percent(share(now[f"{part}_weighted_seconds"], whole)),
-            percent(share(before[f"{part}_weighted_seconds"], earlier)),
+            weight.shown(weight.seconds(now, part)),
+            percent(share(weight.seconds(now, part), whole)),
+            percent(share(weight.seconds(before, part), earlier)),
         )
         for name, part in _SPEEDS
     ]
     return Panel(
         "speeds",
         "Speed of training",
-        before=(_data_wait(now),),
+        before=(_data_wait(now, weight),),
         table=table(
-            f"effective training|#hours times accelerators|#share|#{gathered.view.earlier}", rows
+            f"effective training|#{weight.amount}|#{weight.share}|#{gathered.view.earlier}",
+            rows,
         ),
         after=(
             "Of attempts that ended in the window or run at its end, with all that they trained.",
@@ -298,18 +269,17 @@ def speeds(gathered: FleetAnswers) -> Panel:
     )
 
 
-def _trained(total: Answer) -> float:
-    trained: float = sum(total[f"{part}_weighted_seconds"] for _, part in _SPEEDS)
-    return trained
+def _trained(total: Answer, weight: Weight) -> float:
+    return sum(weight.seconds(total, part) for _, part in _SPEEDS)
 
 
-def _data_wait(total: Answer) -> str:
+def _data_wait(total: Answer, weight: Weight) -> str:
     reporting = total["data_wait_attempts"]
     if not reporting:
         return "No attempt reports waits for data."
     return (
-        f"Loops waited for data for {percent(total['data_wait_ratio'])} of their time, by "
-        f"accelerators (n={count(reporting)} attempts that report it)."
+        f"Loops waited for data for {percent(total[weight.data_wait])} of their time, "
+        f"{weight.name} (n={count(reporting)}, the attempts that report it)."
     )
 
 

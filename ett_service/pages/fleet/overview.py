@@ -10,13 +10,14 @@ from starlette.responses import Response
 from ett_service.api.start import first_lines
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
-from ett_service.pages.fleet import course, losses
+from ett_service.pages.fleet import beginning, course, figures, losses
+from ett_service.pages.fleet.answers import BY_WALL_TIME, FleetAnswers, weight_of
 from ett_service.pages.links import dashboard, job_page
 from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.sessions import Session, state_of
-from ett_service.pages.window import WINDOWS, View, moment, view_of
+from ett_service.pages.window import WINDOWS, View, view_of
 from ett_service.report.headline import course_of
 
 ROUTER = router()
@@ -37,6 +38,7 @@ class Questions:
     trend: Question
     change: Question
     jobs: Question
+    newest: Question
     markers: Question
     regressions: Question
 
@@ -73,6 +75,7 @@ class Questions:
                     "limit": _MOST_JOBS,
                 },
             ),
+            newest=Question("/v1/jobs", {**view.jobs_alive, "limit": _MOST_JOBS}),
             markers=Question("/v1/markers", {**marked, "limit": _MOST_MARKERS}),
             regressions=Question(
                 "/v1/regressions",
@@ -95,15 +98,16 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
     if not now["total"]["jobs"]:
         newest = await _newest_job(ask, view)
         return _empty(request, session, view, newest) if newest else _first(request, session)
+    listed = questions.newest if weight_of(now["total"]) is BY_WALL_TIME else questions.jobs
     before, trend, change, jobs, markers, regressions = await ask.all(
         questions.before,
         questions.trend,
         questions.change,
-        questions.jobs,
+        listed,
         questions.markers,
         questions.regressions,
     )
-    gathered = losses.FleetAnswers(
+    gathered = FleetAnswers(
         view, now, before, change, jobs, regressions["regressions"], questions.now
     )
     # Drawing takes tens of milliseconds, in which the loop would take no request.
@@ -115,7 +119,7 @@ async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Respon
 def _drawn(
     request: Request,
     session: Session,
-    gathered: losses.FleetAnswers,
+    gathered: FleetAnswers,
     questions: Questions,
     *,
     trend: Answer,
@@ -131,7 +135,7 @@ def _drawn(
         as_of=now["as_of"],
         sentence=course_of(now["total"], before["total"], gathered.change, against=view.earlier),
         is_provisional=view.to_us > now_of(request),
-        facts=course.facts(now["total"], before["total"], view.earlier),
+        facts=figures.facts(now["total"], before["total"], view.earlier),
         grafana=dashboard(request, "ett-fleet", (view.from_us, view.to_us)),
         columns=_columns(gathered, questions, trend, markers, request),
         **_CHOICES,
@@ -141,9 +145,14 @@ def _drawn(
 def _empty(request: Request, session: Session, view: View, newest: Answer) -> Response:
     """Say that nothing ran in the window, and what ran last."""
     job = Cell(newest["job"], href=job_page(newest["job"], view.project))
-    began = moment(newest["started_at"])
     return page(
-        request, "nothing_here.html", session, view=view, newest=job, began=began, **_CHOICES
+        request,
+        "nothing_here.html",
+        session,
+        view=view,
+        newest=job,
+        began=newest["started_at"],
+        **_CHOICES,
     )
 
 
@@ -155,32 +164,41 @@ def _first(request: Request, session: Session) -> Response:
 
 
 def _columns(
-    gathered: losses.FleetAnswers,
+    gathered: FleetAnswers,
     questions: Questions,
     trend: Answer,
     markers: Answer,
     request: Request,
 ) -> tuple[list[Panel], list[Panel]]:
     """Lay the panels out in two columns; a narrow page takes them in turn."""
-    trended = course.trend_panel(
-        gathered.view, trend, markers["markers"], gathered.regressions, questions.trend
-    )
+    second = [
+        course.trend_panel(gathered, trend, markers["markers"], questions.trend),
+        losses.regressions_panel(gathered.regressions, questions.regressions),
+        *figures.comparisons(gathered, state_of(request).economy),
+        losses.durations(gathered),
+        losses.failures(gathered),
+        losses.speeds(gathered),
+    ]
+    if gathered.weight is BY_WALL_TIME:
+        return (
+            [
+                *beginning.next_steps(gathered),
+                beginning.newest_jobs(gathered, questions.newest),
+                course.target_bridge(gathered),
+                losses.categories(gathered),
+            ],
+            second,
+        )
     return (
         [
+            *beginning.next_steps(gathered),
             course.target_bridge(gathered),
             course.change_panel(gathered, questions.change),
             losses.cohorts(gathered),
             losses.jobs(gathered, questions.jobs),
             losses.categories(gathered),
         ],
-        [
-            trended,
-            losses.regressions_panel(gathered.regressions, questions.regressions),
-            *course.comparisons(gathered, state_of(request).economy),
-            losses.durations(gathered),
-            losses.failures(gathered),
-            losses.speeds(gathered),
-        ],
+        second,
     )
 
 

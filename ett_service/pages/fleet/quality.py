@@ -5,7 +5,15 @@ from dataclasses import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.charts.units import cohort, count, duration, factor, percent, subject_in_words
+from ett_service.charts.units import (
+    cohort,
+    count,
+    duration,
+    factor,
+    many,
+    percent,
+    subject_in_words,
+)
 from ett_service.core.dimensions import GROUPS
 from ett_service.pages.ask import Answer, Ask, Question
 from ett_service.pages.links import dashboard
@@ -87,7 +95,8 @@ def _sentence(total: Answer) -> str:
     if not total["jobs"]:
         return "No job ran in this window."
     missing = total["jobs_without_accelerators"]
-    jobs = f"{count(missing)} of {count(total['jobs'])} jobs report no accelerators"
+    whole = many(total["jobs"], "job")
+    jobs = f"{count(missing)} of {whole} {'reports' if missing == 1 else 'report'} no accelerators"
     return f"{_unattributed(total)} of the time is under no phase; {jobs}."
 
 

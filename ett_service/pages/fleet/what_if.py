@@ -1,5 +1,6 @@
 """What it would gain to cut a category or failures: the service tries it on the ledgers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from ett_service.charts.bridge import Step, bridge
 from ett_service.charts.units import amount, count, money, percent, points
 from ett_service.core.dimensions import GROUPS
+from ett_service.core.words import Category, Origin
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Fact, Panel, table
@@ -34,17 +36,13 @@ class Slider:
         return f"cut {self.what} by {self.percent}%"
 
 
-_CUTS = {
-    "infra": "infra failures",
-    "user": "user failures",
-    "pt2_compile": "pt2_compile",
-    "launcher_init": "launcher_init",
-    "hardware_setup": "hardware_setup",
-    "checkpoint_blocking": "checkpoint_blocking",
-    "recompile": "recompile",
-    "evaluation": "evaluation",
-    "stalled": "stalled",
-    "restart_wait": "restart_wait",
+_CUTS: Mapping[str, str] = {
+    **{str(origin): f"{origin} failures" for origin in Origin},
+    **{
+        str(category): str(category)
+        for category in Category
+        if category is not Category.EFFECTIVE_TRAINING
+    },
 }
 _AT_FIRST = {"infra": 50, "pt2_compile": 50}
 

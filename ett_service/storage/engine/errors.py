@@ -4,6 +4,7 @@ EttError
 ├── StorageUnavailable   the database did not answer, has no room or is closed: try again
 │   ├── LockTimeout      another transaction held what this one needs for too long
 │   └── Migrating        the schema is being changed, or is another version's
+├── DamagedEvent         an event that is stored cannot be read
 ├── StoreInUse           another process writes this SQLite file
 └── WrongStore           the address, the schema or the server's settings do not serve
 """
@@ -26,6 +27,19 @@ class Migrating(StorageUnavailable):
     """The schema is being changed, or is not the one that this version reads and writes."""
 
     hint = "Wait for `ett migrate`; if none runs, run it, with this version of the service."
+
+
+class DamagedEvent(EttError):
+    """An event that is stored cannot be read; *job* is the name of its job."""
+
+    hint = "Restore the database from a backup, or delete the job: ett jobs delete JOB."
+
+    def __init__(self, job: str, name: str, why: str) -> None:
+        super().__init__(f"Event {name!r} of job {job!r} cannot be read: {why}")
+        self.job, self._name, self._why = job, name, why
+
+    def __reduce__(self) -> tuple[type["DamagedEvent"], tuple[str, str, str]]:
+        return DamagedEvent, (self.job, self._name, self._why)
 
 
 class StoreInUse(EttError):

@@ -37,6 +37,7 @@ from ett_service.storage.fleet.rollups import (
     contributed,
     in_wanted_cohorts,
     label,
+    of_projects,
     start_of,
     within,
 )
@@ -54,6 +55,16 @@ SUMS: tuple[str, ...] = (
 """What :func:`of_jobs` sums."""
 
 _KEY = (contribution.c.project_id, contribution.c.job)
+
+_CANDIDATES = (4, 32)
+"""Of so many times the wanted jobs the sums are read before those of all are."""
+
+_BY_LOSS = ("lost_weighted_us", "project_id", "job")
+_OF_LOSS = (*_BY_LOSS, "started_us", "ended_us")
+"""The columns of an index."""
+
+_MOST_RANKED = 5_000
+"""So many of the jobs that lost most are looked at to find some that lived in a window."""
 
 Rate = tuple[str, int, float]
 """Of hardware, from an instant on: what one microsecond of one accelerator counts for."""
@@ -77,11 +88,66 @@ def largest_by_time(
     window: Span,
     categories: Collection[Category],
     limit: int,
-    names: Names = WEIGHTED,
+    names: Names,
 ) -> list[JobKey]:
     """Return the jobs with most time in *categories*, the largest first."""
-    amount = cast(_time(categories, names), Float)
-    return _largest(conn, cohort_filter, window, amount, limit)
+    jobs = by_job(_KEY, cohort_filter, window)
+    return [key for key, _ in _ranked(conn, jobs, _amount(categories, names), limit)]
+
+
+def largest_by_loss(
+    conn: Connection,
+    cohort_filter: CohortFilter,
+    window: Span,
+    categories: Collection[Category],
+    limit: int,
+) -> list[JobKey]:
+    """Return the jobs that lost most accelerator time in *categories*, the largest first.
+
+    The answer of :func:`largest_by_time`, mostly from a few jobs: what a job loses in a window is
+    at most what it loses in its life, by which an index orders all jobs. None behind the first few
+    can be among the largest once each of the largest lost more in the window than those in all
+    (the threshold algorithm of Fagin, Lotem and Naor, J. Comput. Syst. Sci. 66, 2003).
+    """
+    for most in (times * limit for times in _CANDIDATES):
+        lives = _lost_most(conn, cohort_filter, window, most)
+        if len(lives) < most:
+            break
+        sums = contributed(_KEY, cohort_filter, window).where(is_among(contribution, lives))
+        largest = _ranked(conn, sums.group_by(*_KEY), _amount(categories, WEIGHTED), limit)
+        if len(largest) == limit and _is_before_all_others(*largest[-1], lives):
+            return [key for key, _ in largest]
+    return largest_by_time(conn, cohort_filter, window, categories, limit, WEIGHTED)
+
+
+def _lost_most(
+    conn: Connection, cohort_filter: CohortFilter, window: Span, most: int
+) -> dict[JobKey, int]:
+    """Return what jobs of a window lost in their lives, the largest first."""
+    ranked = (
+        select(*(job_ledger.c[name] for name in _OF_LOSS))
+        .where(job_ledger.c.lost_weighted_us > literal_column("0"))
+        .order_by(*(job_ledger.c[name].desc() for name in _BY_LOSS))
+        .limit(_MOST_RANKED)
+        .subquery()
+    )
+    statement = (
+        select(ranked.c.project_id, ranked.c.job, ranked.c.lost_weighted_us)
+        .where(
+            of_projects(ranked.c.project_id, cohort_filter),
+            ranked.c.started_us < window[1],
+            ranked.c.ended_us >= window[0],
+        )
+        .order_by(*(ranked.c[name].desc() for name in _BY_LOSS))
+        .limit(most)
+    )
+    return {JobKey(*key): lost_us for *key, lost_us in conn.execute(statement)}
+
+
+def _is_before_all_others(key: JobKey, lost_us: float, lives: Mapping[JobKey, int]) -> bool:
+    """Whether a job that lost so much in a window stands before all that *lives* does not hold."""
+    most_of_others_us = min(lives.values())
+    return lost_us > most_of_others_us or lost_us == lives[key] == most_of_others_us
 
 
 def number_with_time(
@@ -109,7 +175,7 @@ def groups_of(
     size = cast(func.sum(_time(categories, PLAIN)), Float)
     statement = (
         contributed([*_KEY, *labels], cohort_filter, window)
-        .where(_is_among(contribution, keys))
+        .where(is_among(contribution, keys))
         .group_by(*_KEY, *labels)
         .order_by(size, *labels)
     )
@@ -123,6 +189,10 @@ def _time(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
     return sum((contribution.c[names.categories[category]] for category in categories), literal(0))
 
 
+def _amount(categories: Collection[Category], names: Names) -> ColumnElement[float]:
+    return cast(_time(categories, names), Float)
+
+
 def largest_by_rate(
     conn: Connection, cohort_filter: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
 ) -> list[JobKey]:
@@ -134,7 +204,8 @@ def largest_by_rate(
     ]
     if not begun:
         return []
-    return _largest(conn, cohort_filter, window, cast(gpu, Float) * case(*begun, else_=0.0), limit)
+    jobs, cost = by_job(_KEY, cohort_filter, window), cast(gpu, Float) * case(*begun, else_=0.0)
+    return [key for key, _ in _ranked(conn, jobs, cost, limit)]
 
 
 def of_jobs(
@@ -195,12 +266,12 @@ def facts(conn: Connection, keys: Iterable[JobKey]) -> Mapping[JobKey, Row[*tupl
     statement = (
         select(*(job_ledger.c[name] for name in names), project.c.name.label("project"))
         .join_from(job_ledger, project, project.c.id == job_ledger.c.project_id)
-        .where(_is_among(job_ledger, keys))
+        .where(is_among(job_ledger, keys))
     )
     return {JobKey(row.project_id, row.job): row for row in conn.execute(statement)}
 
 
-def _is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
+def is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
     """Whether a row is of one of these jobs; SQLite finds no pairs by the key of a table."""
     jobs_of: defaultdict[int, list[str]] = defaultdict(list)
     for key in keys:
@@ -219,21 +290,14 @@ def hardware_names(conn: Connection) -> list[str]:
     return list(conn.scalars(select(cohort.c.hardware).distinct()))
 
 
-def _largest(
-    conn: Connection,
-    cohort_filter: CohortFilter,
-    window: Span,
-    amount: ColumnElement[float],
-    limit: int,
-) -> list[JobKey]:
+def _ranked(
+    conn: Connection, by_job: Select[Any], amount: ColumnElement[float], limit: int
+) -> list[tuple[JobKey, float]]:
+    """Return the jobs with most of an amount and it; of equal ones those of later names first."""
     size = func.sum(amount)
-    statement = (
-        by_job(_KEY, cohort_filter, window)
-        .having(size > 0)
-        .order_by(size.desc(), *_KEY)
-        .limit(limit)
-    )
-    return [JobKey(*row) for row in conn.execute(statement)]
+    keys = (key.desc() for key in _KEY)
+    statement = by_job.add_columns(size).having(size > 0).order_by(size.desc(), *keys).limit(limit)
+    return [(JobKey(*key), sum_) for *key, sum_ in conn.execute(statement)]
 
 
 Machine: TypeAlias = tuple[str, str]

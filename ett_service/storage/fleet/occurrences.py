@@ -1,6 +1,6 @@
 """Durations that begin in a window, one by one: starts, recoveries, compiles, saves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from enum import StrEnum, auto
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    literal_column,
     select,
 )
 
@@ -22,6 +23,7 @@ from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.words import FAILURES, Category
 from ett_service.storage.engine.driver import in_batches
+from ett_service.storage.fleet.job_sums import is_among
 from ett_service.storage.fleet.rollups import (
     CohortFilter,
     Span,
@@ -31,6 +33,7 @@ from ett_service.storage.fleet.rollups import (
     of_projects,
     start_of,
 )
+from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import (
     attempt_ledger,
     cohort,
@@ -68,15 +71,19 @@ class _Compiled(msgspec.Struct):
 _decode_compiled = msgspec.json.Decoder(_Compiled).decode
 
 
+JobKeys: TypeAlias = Collection[JobKey] | None
+"""The jobs that are wanted, some thousands at most; None for all."""
+
+
 def occurrences(
-    conn: Connection, cohort_filter: CohortFilter, kind: Kind, window: Span
+    conn: Connection, cohort_filter: CohortFilter, kind: Kind, window: Span, only: JobKeys = None
 ) -> Iterator[Occurrence]:
     """Read those of a kind that began in the window, in a wanted cohort; a job's come together."""
-    return _READERS[kind](conn, cohort_filter, window)
+    return _READERS[kind](conn, cohort_filter, window, only)
 
 
 def hourly_ett(
-    conn: Connection, cohort_filter: CohortFilter, window: Span
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys = None
 ) -> Iterator[TimeOfAnHour]:
     """Read what each job spent in the wanted cohorts, by hour, in a window of full hours.
 
@@ -88,7 +95,11 @@ def hourly_ett(
     effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
     of = contribution.c
     columns = [of.project_id, of.job, of.hour_us, of.cohort_id, effective, weighted]
-    statement = in_wanted_cohorts(columns, cohort_filter, window)
+    statement = (
+        in_wanted_cohorts(columns, cohort_filter, window)
+        if only is None
+        else contributed(columns, cohort_filter, window).where(is_among(contribution, only))
+    )
     return in_batches(conn.execute(statement))
 
 
@@ -98,23 +109,27 @@ def cohort_ids(conn: Connection, cohort_filter: CohortFilter) -> list[int]:
     return list(conn.scalars(in_projects.where(*conditions(cohort_filter))))
 
 
-def _starts(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
-    statement = _begun(job_ledger, cohort_filter, window, job_ledger.c.time_to_start_us)
+def _starts(
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
+) -> Iterator[Occurrence]:
+    statement = _begun(job_ledger, cohort_filter, window, only, job_ledger.c.time_to_start_us)
     began = conn.execute(statement.where(job_ledger.c.time_to_start_us.is_not(None)))
     return in_batches(began)
 
 
 def _recoveries(
-    conn: Connection, cohort_filter: CohortFilter, window: Span
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
 ) -> Iterator[Occurrence]:
-    statement = _begun(recovery, cohort_filter, window, recovery.c.us).where(
+    statement = _begun(recovery, cohort_filter, window, only, recovery.c.us).where(
         recovery.c.resumed.is_not(None), recovery.c.outcome.in_(sorted(FAILURES))
     )
     return in_batches(conn.execute(statement))
 
 
-def _compiles(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
-    statement = _attempts(cohort_filter, window, attempt_ledger.c.answer)
+def _compiles(
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
+) -> Iterator[Occurrence]:
+    statement = _attempts(cohort_filter, window, only, attempt_ledger.c.answer)
     for project_id, job, at, answer in in_batches(conn.execute(statement)):
         attempt = _decode_compiled(answer)
         us = attempt.categories_us.get(Category.PT2_COMPILE, 0)
@@ -122,7 +137,9 @@ def _compiles(conn: Connection, cohort_filter: CohortFilter, window: Span) -> It
             yield project_id, job, at, us
 
 
-def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Iterator[Occurrence]:
+def _saves(
+    conn: Connection, cohort_filter: CohortFilter, window: Span, only: JobKeys
+) -> Iterator[Occurrence]:
     stops = and_(
         segment.c.project_id == attempt_ledger.c.project_id,
         segment.c.job == attempt_ledger.c.job,
@@ -132,7 +149,7 @@ def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Itera
         segment.c.category == Category.CHECKPOINT_BLOCKING.value,
     )
     lengths = func.sum(segment.c.ended_us - segment.c.started_us)
-    statement = _attempts(cohort_filter, window, lengths, func.count()).join(segment, stops)
+    statement = _attempts(cohort_filter, window, only, lengths, func.count()).join(segment, stops)
     of_attempt = (*list(attempt_ledger.primary_key)[:3], attempt_ledger.c.started_us)
     saved = conn.execute(statement.group_by(*of_attempt))
     for project_id, job, at, us, count in in_batches(saved):
@@ -140,29 +157,37 @@ def _saves(conn: Connection, cohort_filter: CohortFilter, window: Span) -> Itera
 
 
 def _attempts(
-    cohort_filter: CohortFilter, window: Span, *columns: ColumnElement[Any]
+    cohort_filter: CohortFilter, window: Span, only: JobKeys, *columns: ColumnElement[Any]
 ) -> Select[Any]:
+    statement = _begun(attempt_ledger, cohort_filter, window, only, *columns)
+    if only is not None:
+        return statement
     # What began in the window did not end before it: attempts are indexed by their end.
-    return _begun(attempt_ledger, cohort_filter, window, *columns).where(
-        attempt_ledger.c.ended_us >= window[0]
-    )
+    return statement.where(attempt_ledger.c.ended_us >= window[0])
 
 
 def _begun(
-    table: Table, cohort_filter: CohortFilter, window: Span, *columns: ColumnElement[Any]
+    table: Table,
+    cohort_filter: CohortFilter,
+    window: Span,
+    only: JobKeys,
+    *columns: ColumnElement[Any],
 ) -> Select[Any]:
     """Select the *columns* of what began in the window and in a wanted cohort."""
     of = table.c
-    return (
+    # Of some jobs SQLite would still read all of the window: an expression has no index.
+    began_us = of.started_us if only is None else of.started_us + literal_column("0")
+    statement = (
         select(of.project_id, of.job, of.started_us, *columns)
         .where(
             of_projects(of.project_id, cohort_filter),
-            of.started_us >= window[0],
-            of.started_us < window[1],
+            began_us >= window[0],
+            began_us < window[1],
             _is_in_cohorts(table, cohort_filter),
         )
         .order_by(of.project_id, of.job, of.started_us)
     )
+    return statement if only is None else statement.where(is_among(table, only))
 
 
 def _is_in_cohorts(table: Table, cohort_filter: CohortFilter) -> Exists:
@@ -176,7 +201,7 @@ def _is_in_cohorts(table: Table, cohort_filter: CohortFilter) -> Exists:
     )
 
 
-_READERS: dict[Kind, Callable[[Connection, CohortFilter, Span], Iterator[Occurrence]]] = {
+_READERS: dict[Kind, Callable[[Connection, CohortFilter, Span, JobKeys], Iterator[Occurrence]]] = {
     Kind.TIME_TO_START: _starts,
     Kind.TIME_TO_RECOVER: _recoveries,
     Kind.PT2_COMPILE: _compiles,

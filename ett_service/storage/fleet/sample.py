@@ -38,6 +38,12 @@ from ett_service.storage.fleet.rollups import (
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.schema import cohort, contribution, job_ledger, project
 
+MOST_READ = 2_500
+"""So many jobs are read whole."""
+
+DRAWN = 1_000
+"""How many are drawn of more: tests by ranks and bootstraps gain little from the rest."""
+
 MOST_LISTED = 5_000
 """How many jobs are listed to draw from."""
 
@@ -58,33 +64,35 @@ def jobs_alive(
     conn: Connection,
     cohort_filter: CohortFilter,
     window: Span,
-    most: int,
+    most: int = MOST_READ,
+    drawn: int = DRAWN,
     most_listed: int = MOST_LISTED,
 ) -> Sample:
-    """Draw up to *most* of the jobs that have time in the window and in a wanted cohort.
+    """Return the jobs that have time in the window and in a wanted cohort; of over *most*, some.
 
-    The window is on full hours. Every job has the same chance, and the same jobs give the same
-    sample. Of more than *most_listed* the sample may be smaller, and how many there are is as the
-    rollups count them.
+    The window is on full hours. Up to *drawn* are drawn then, each job with the same chance, and
+    the same jobs give the same sample. Of more than *most_listed* the sample may be smaller, and
+    how many there are is as the rollups count them.
     """
+    drawn = min(most, drawn)
     counted = count_alive(conn, cohort_filter, window)
     if counted <= max(most, most_listed):
         alive = conn.execute(_with_time(cohort_filter, window)).all()
         listed = [JobKey(*row) for row in alive]
-        return Sample(_drawn(listed, most), len(listed))
+        return Sample(_drawn(listed, drawn if len(listed) > most else most), len(listed))
     ended = conn.scalar(
         select(func.max(job_ledger.c.ended_us)).where(
             of_projects(job_ledger.c.project_id, cohort_filter)
         )
     )
-    spans = slices(window, -(-counted // most))
+    spans = slices(window, -(-counted // drawn))
     if ended is not None and ended >= window[1]:
-        spans += slices((window[1], ended + 1), -(-counted // most))
+        spans += slices((window[1], ended + 1), -(-counted // drawn))
     rows = conn.execute(
         _ended_in(conn.dialect.name, cohort_filter, window), _parameters(conn.dialect.name, spans)
     )
     keys = [JobKey(*row) for row in rows if row[1]]
-    return Sample(_drawn(keys, most), counted)
+    return Sample(_drawn(keys, drawn), counted)
 
 
 def count_alive(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, Table, bindparam, select
 
 from ett_service.core.dimensions import JOB_COLUMNS
+from ett_service.core.intervals import LARGEST_STORED
 from ett_service.core.ledger.results import (
     AttemptLedger,
     Checkpoint,
@@ -104,6 +105,8 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         "effective_us": sum(
             part.us for part in ledger.shares if part.category is Category.EFFECTIVE_TRAINING
         ),
+        "lost_weighted_us": lost_us(ledger.shares, attrgetter("weighted_us")),
+        "lost_gpu_us": lost_us(ledger.shares, attrgetter("gpu_us")),
         "queue_wait_us": ledger.queue_wait_us,
         "runs": len(ledger.runs),
         "between_runs_us": ledger.between_runs_us,
@@ -118,6 +121,19 @@ def ledger_columns(ledger: JobLedger, head: Head) -> Columns:
         **ledger.produced._asdict(),
         "answer": answer(without_lists(ledger)),
     }
+
+
+def lost_us(shares: Sequence[Share], amount: Callable[[Share], int | None]) -> int | None:
+    """Sum an *amount* of all but effective training; None for no time, or where one is unknown."""
+    if not shares:
+        return None
+    total = 0
+    for share in shares:
+        us = amount(share)
+        if us is None:
+            return None
+        total += 0 if share.category is Category.EFFECTIVE_TRAINING else us
+    return min(total, LARGEST_STORED)
 
 
 def _speed_columns(speed: Speed) -> Columns:

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Float,
     Row,
     Select,
-    cast,
     func,
     or_,
     select,
@@ -19,10 +17,10 @@ from sqlalchemy import (
     tuple_,
 )
 
-from ett_service.core.words import WASTED, Category, Cause, JobState, Period
+from ett_service.core.words import WASTED, Cause, JobState, Period
 from ett_service.storage.record.events import whole_body
 from ett_service.storage.schema import attempt_ledger, event, job_ledger, project, share
-from ett_service.storage.schema.ledger import ETT_RATIO
+from ett_service.storage.schema.ledger import ETT_RATIO, LOST_GPU
 
 _OPEN = (JobState.RUNNING, JobState.QUEUED)
 _AFTER_ALL = 1 << 62  #: a job that has not begun comes after every job that has
@@ -32,15 +30,6 @@ _OF_THE_BEGUN: dict[str, ColumnElement[int | None]] = {
     "ended_at": job_ledger.c.ended_us,
 }
 
-_LOST = share.c.category != Category.EFFECTIVE_TRAINING.value
-
-# A float: a job of a million accelerators outgrows SQLite's integers.
-_LOST_GPU: ColumnElement[Any] = (
-    select(func.sum(cast(share.c.gpu_us, Float)))
-    .where(share.c.project_id == job_ledger.c.project_id, share.c.job == job_ledger.c.job, _LOST)
-    .scalar_subquery()
-)
-
 ORDERS: dict[str, ColumnElement[Any]] = {
     **{name: func.coalesce(column, _AFTER_ALL) for name, column in _OF_THE_BEGUN.items()},
     "job": job_ledger.c.job,
@@ -49,12 +38,14 @@ ORDERS: dict[str, ColumnElement[Any]] = {
     "failures": job_ledger.c.failures,
     "unsaved_training_seconds": job_ledger.c.unsaved_us,
     "slowed_seconds": func.coalesce(job_ledger.c.slowed_us, 0),
-    "lost_gpu_seconds": func.coalesce(_LOST_GPU, 0.0),
+    "lost_gpu_seconds": LOST_GPU,
 }
 """What jobs can be sorted by. Ratios and sums only order here; readers compute for themselves."""
 
 _SUMMARY = [
-    column for column in job_ledger.c if column.name not in ("project_id", "answer", "due_us")
+    column
+    for column in job_ledger.c
+    if column.name not in ("project_id", "answer", "due_us", "lost_weighted_us")
 ]
 
 
@@ -170,32 +161,20 @@ def _conditions(job_filter: JobFilter) -> list[ColumnElement[bool]]:
     return conditions
 
 
-class Spent(NamedTuple):
-    """What a list of jobs says of the time of one."""
-
-    training_us: tuple[int, int] = (0, 0)  #: of the period ``training``: wasted, and all
-    lost_gpu_us: int | None = None  #: held but not effective; None while accelerators are unknown
-
-
-def spent(conn: Connection, project_id: int, of_jobs: Collection[str]) -> dict[str, Spent]:
-    """Sum what jobs spent their time on."""
-    columns = (share.c.job, share.c.category, share.c.period, share.c.us, share.c.gpu_us)
-    statement: Select[Any] = select(*columns).where(
-        share.c.project_id == project_id, share.c.job.in_(of_jobs)
+def training_us(
+    conn: Connection, project_id: int, of_jobs: Collection[str]
+) -> dict[str, tuple[int, int]]:
+    """Sum what was wasted of the period ``training`` of jobs, and all of it, where there is any."""
+    statement = select(share.c.job, share.c.category, share.c.us).where(
+        share.c.project_id == project_id,
+        share.c.job.in_(of_jobs),
+        share.c.period == Period.TRAINING.value,
     )
-    wasted, training, lost = Counter[str](), Counter[str](), Counter[str]()
-    unknown = set()
-    for job, category, period, us, gpu_us in conn.execute(statement).all():
-        if period == Period.TRAINING:
-            training[job] += us
-            wasted[job] += us if category in WASTED else 0
-        if gpu_us is None:
-            unknown.add(job)
-        lost[job] += 0 if category == Category.EFFECTIVE_TRAINING else gpu_us or 0
-    return {
-        job: Spent((wasted[job], training[job]), None if job in unknown else lost[job])
-        for job in lost
-    }
+    wasted, training = Counter[str](), Counter[str]()
+    for job, category, us in conn.execute(statement).all():
+        training[job] += us
+        wasted[job] += us if category in WASTED else 0
+    return {job: (wasted[job], training[job]) for job in training}
 
 
 _ROWS_AT_ONCE = 256

@@ -94,13 +94,6 @@ _WAITING_IN_SLOTS = (
     _UNMERGED.where(in_slots(unmerged)),
 )
 
-#: A union leaves out what comes twice.
-_COUNT = select(func.count()).select_from(
-    select(dirty.c.project_id, dirty.c.job)
-    .union(select(unmerged.c.project_id, unmerged.c.job))
-    .subquery()
-)
-
 _OF_JOB = (dirty.c.project_id == bindparam("of_project"), dirty.c.job == bindparam("of_job"))
 
 MARKS = select(dirty.c.batch, dirty.c.marked_us).where(*_OF_JOB)
@@ -117,6 +110,8 @@ _OUTDATE = (
     )
     .values(due_us=0)
 )
+
+_OLDEST = select(func.min(dirty.c.marked_us)).where(*_OF_JOB)
 
 BORN = select(job.c.received_us).where(
     job.c.project_id == bindparam("of_project"), job.c.job == bindparam("of_job")
@@ -280,9 +275,11 @@ class JobQueue:
             self._rests[key] = Rest(elapsed_us + _REST * took.wall_us, took.processor_us)
 
 
-def count(conn: Connection) -> int:
-    """Return how many jobs have facts that their ledgers do not know, or the rollups do not."""
-    return conn.scalar(_COUNT) or 0
+def waiting_since(conn: Connection, key: JobKey) -> int | None:
+    """Return when the oldest of the facts came that the job's ledger does not know."""
+    parameters = {"of_project": key.project_id, "of_job": key.job}
+    since_us: int | None = conn.scalar(_OLDEST, parameters)
+    return since_us
 
 
 def outdate(conn: Connection, formula_version: int) -> None:

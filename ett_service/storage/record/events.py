@@ -21,6 +21,7 @@ from ett_service.core.ledger.attempt_results import AttemptKey, FailureVerdict
 from ett_service.core.ledger.attempts.attempts import TOLERANCE_US
 from ett_service.core.words import Cause, Origin, Phase
 from ett_service.storage import schema
+from ett_service.storage.engine.errors import DamagedEvent
 from ett_service.storage.engine.statements import Pair, among_pairs
 from ett_service.storage.record.dirty_marks import JobBatch, JobKey, of_jobs
 from ett_service.storage.schema import correction, event, launch_cluster, producer
@@ -190,12 +191,23 @@ def events(
     """Return the job's events in no order, of these *batches* only where they are given."""
     of_the_job = {"project_id": project_id, "job": job}
     if batches is None:
-        rows = conn.execute(EVENTS, of_the_job).all()
-        return [decode_body(*row) for row in rows]
+        return _decoded(job, conn.execute(EVENTS, of_the_job).all())
     decoded: list[Event] = []
     for piece in _pieces(batches):
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece}).all()
-        decoded += [decode_body(*row) for row in rows]
+        decoded += _decoded(job, rows)
+    return decoded
+
+
+def _decoded(job: str, rows: Iterable[Sequence[Any]]) -> list[Event]:
+    """Decode rows of ``_STORED``, raising ``DamagedEvent`` for one that cannot be."""
+    decoded: list[Event] = []
+    row: Sequence[Any] = ()
+    try:
+        for row in rows:
+            decoded.append(decode_body(*row))
+    except msgspec.DecodeError as error:
+        raise DamagedEvent(job, row[1], str(error)) from error
     return decoded
 
 
@@ -367,7 +379,7 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
     for name in batch.jobs:
         yield JobRecord(
             JobKey(batch.project_id, name),
-            [decode_body(*row) for row in stored.pop(name, ())],
+            _decoded(name, stored.pop(name, ())),
             clocks.get(name, {}),
             corrected.get(name, _NO_CORRECTIONS),
         )

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Select, and_, case, func, literal_column, or_, select
+from sqlalchemy import Connection, Select, Table, and_, case, func, literal_column, or_, select
 
 from ett_service.core.dimensions import (
     DIMENSIONS,
@@ -130,7 +130,7 @@ class _JobResult(msgspec.Struct):
 
 
 _JOBS_PER_QUERY = 500
-_FEW_JOBS = 2_000
+_FEW_JOBS = 6_000
 
 Jobs: TypeAlias = Collection[str] | None
 """The jobs that are wanted; None for all."""
@@ -163,10 +163,7 @@ def jobs(
         *(columns[name] for name in JOB_DIMENSIONS),
         columns.answer if unstored else case((columns.runs > 1, columns.answer)),
     ).where(
-        columns.project_id == project_id,
-        *_of_jobs(job_ledger, only),
-        columns.started_us < span[1],
-        columns.ended_us >= span[0],
+        *_lived_in(job_ledger, project_id, span, only),
         *(
             func.coalesce(columns[name], "").in_(sorted(where[name]))
             for name in JOB_DIMENSIONS
@@ -201,7 +198,7 @@ def attempts(
              "code_version", "unsaved_us", "answer")  # fmt: skip
     statement: Select[Any] = (
         select(*(attempt_ledger.c[name] for name in names))
-        .where(*_lived_in(project_id, span, only))
+        .where(*_lived_in(attempt_ledger, project_id, span, only))
         .order_by(attempt_ledger.c.job, attempt_ledger.c.number)
     )
     for row in in_batches(conn.execute(statement)):
@@ -226,7 +223,7 @@ def stages(
     statement: Select[Any] = (
         select(*(stage_time.c[name] for name in ObservedStage._fields))
         .join_from(attempt_ledger, stage_time, _of_the_attempt(stage_time))
-        .where(*_lived_in(project_id, span, only))
+        .where(*_lived_in(attempt_ledger, project_id, span, only))
     )
     if named is not None:
         phase, stage = named
@@ -276,7 +273,7 @@ def segments(
                segment.c.started_us, segment.c.ended_us)
         .join_from(attempt_ledger, segment, inside)
         .where(
-            *_lived_in(project_id, span, only),
+            *_lived_in(attempt_ledger, project_id, span, only),
             segment.c.category.in_(sorted(categories)),
             segment.c.ended_us >= span[0],
             segment.c.ended_us < span[1],
@@ -374,21 +371,19 @@ def exclusions(conn: Connection, project_id: int) -> dict[str, list[Exclusion]]:
     return by_job
 
 
-def _of_jobs(table: Any, only: Jobs) -> tuple[Any, ...]:
+def _of_jobs(table: Table, only: Jobs) -> tuple[Any, ...]:
     """Keep to a few jobs; of more than a few all are read, and who asks leaves out the others."""
     return () if only is None or len(only) > _FEW_JOBS else (table.c.job.in_(sorted(only)),)
 
 
-def _lived_in(project_id: int, span: Span, only: Jobs = None) -> tuple[Any, ...]:
-    few = _of_jobs(attempt_ledger, only)
-    # Of a few jobs SQLite would still read all that ended in the span: an expression has no index.
-    ended_us = attempt_ledger.c.ended_us + literal_column("0") if few else attempt_ledger.c.ended_us
-    return (
-        attempt_ledger.c.project_id == project_id,
-        *few,
-        ended_us >= span[0],
-        attempt_ledger.c.started_us < span[1],
+def _lived_in(table: Table, project_id: int, span: Span, only: Jobs) -> tuple[Any, ...]:
+    few = _of_jobs(table, only)
+    # Of a few jobs SQLite would still read all of the span: an expression has no index.
+    started_us, ended_us = (
+        table.c[name] + literal_column("0") if few else table.c[name]
+        for name in ("started_us", "ended_us")
     )
+    return (table.c.project_id == project_id, *few, ended_us >= span[0], started_us < span[1])
 
 
 def _of_the_attempt(table: Any) -> Any:

@@ -14,13 +14,21 @@ from sqlalchemy import (
 )
 
 from ett_service.core.dimensions import JOB_COLUMNS
-from ett_service.storage.schema.definition import Flag, Int64, belongs_to_a_job, of_a_job, table
+from ett_service.storage.schema.definition import (
+    Flag,
+    Int64,
+    belongs_to_a_job,
+    index_above_0,
+    of_a_job,
+    table,
+)
 
 PREEMPTED = "outcome = 'preempted'"
 """Of the attempts that an index of their own holds."""
 
 #: What the fold of a job's events says. ``answer`` holds all but its lists as JSON. A fold of
-#: the same events as of ``folded_us`` gives the same; ``due_us`` is when to fold them next.
+#: the same events as of ``folded_us`` gives the same; ``due_us`` is when to fold them next. What
+#: was lost is all but effective training: times accelerators, and while they were held.
 job_ledger = table(
     "job_ledger",
     *of_a_job(),
@@ -35,6 +43,8 @@ job_ledger = table(
     Column("ended_us", Int64),
     Column("e2e_us", Int64, nullable=False),
     Column("effective_us", Int64, nullable=False),
+    Column("lost_weighted_us", Int64),
+    Column("lost_gpu_us", Int64),
     Column("queue_wait_us", Int64, nullable=False),
     Column("runs", Integer, nullable=False, server_default="1"),
     Column("between_runs_us", Int64, nullable=False, server_default="0"),
@@ -60,6 +70,15 @@ job_ledger = table(
     Index(None, "project_id", "team", "started_us", "job"),
     Index(None, "project_id", "model", "started_us", "job"),
     Index(None, "due_us"),
+    index_above_0(
+        "ix_job_ledger_lost_weighted",
+        "lost_weighted_us",
+        "lost_weighted_us",
+        "project_id",
+        "job",
+        "started_us",
+        "ended_us",
+    ),
 )
 
 #: What jobs are sorted by; readers divide for themselves.
@@ -70,6 +89,9 @@ ETT_RATIO: ColumnElement[float] = func.coalesce(
     literal_column("0.0"),
 )
 Index("ix_job_ledger_ett_ratio", job_ledger.c.project_id, ETT_RATIO, job_ledger.c.job)
+
+LOST_GPU: ColumnElement[int] = func.coalesce(job_ledger.c.lost_gpu_us, literal_column("0"))
+Index("ix_job_ledger_lost_gpu", job_ledger.c.project_id, LOST_GPU, job_ledger.c.job)
 
 attempt_ledger = table(
     "attempt_ledger",
@@ -182,4 +204,5 @@ checkpoint = table(
     Column("bytes", Int64),
     Column("duration_us", Int64),
     belongs_to_a_job(),
+    Index(None, "project_id", "saved_us"),
 )

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from ett_service.api.fleet.changes import CAUTION, note
+from ett_service.storage.fleet.sample import Sample
+from ett_service.storage.record.dirty_marks import JobKey
 from tests.builders.jobs import wire_event, wire_span
 from tests.builders.servers.application import Service
 
@@ -117,3 +120,10 @@ def test_an_empty_fleet_has_no_changes(service: Service) -> None:
 
     assert (answer["changes"], answer["waterfall"]["change_seconds"]) == ([], 0.0)
     assert answer["waterfall"]["steps"][0]["mean_seconds"] is None
+
+
+def test_a_sample_is_told_in_the_note() -> None:
+    sample = Sample([JobKey(1, f"job-{number}") for number in range(1500)], 280_000)
+    assert note(None) == CAUTION
+    assert note(sample).startswith(CAUTION)
+    assert "are of 1,500 of 280,000 jobs, drawn at random" in note(sample)

@@ -5,7 +5,9 @@ from urllib.parse import quote
 
 import pytest
 
+from ett_service.core.intervals import rfc3339
 from ett_service.core.words import Category, Period
+from tests.builders.clock import MINUTE
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import at, failing_job, repeated_job, wire_event
 from tests.builders.servers.application import Service
@@ -253,6 +255,19 @@ def test_a_list_shows_the_numbers_of_each_job(service: Service) -> None:
     (listed,) = service.get("/v1/jobs")["jobs"]
     assert listed == {name: job[name] for name in listed}
     assert {"ett_ratio", "wasted_ratio", "state", "as_of"} <= listed.keys()
+
+
+def test_a_job_says_since_when_events_wait_for_their_numbers(service: Service) -> None:
+    service.ingest(failing_job())
+    assert service.get(JOB)["waiting_since"] is None
+    service.clock.now_us += MINUTE
+    service.send([wire_event("heartbeat", 30)])
+    came = service.clock.now_us
+    service.clock.now_us += MINUTE
+    service.send([wire_event("heartbeat", 31)])
+    assert service.get(JOB)["waiting_since"] == rfc3339(came)
+    service.settle()
+    assert service.get(JOB)["waiting_since"] is None
 
 
 def test_jobs_are_ordered_by_the_accelerator_time_that_they_lost(service: Service) -> None:

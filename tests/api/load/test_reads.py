@@ -19,6 +19,7 @@ from starlette.types import Message, Send
 
 from ett_service.api.load.overload import Packed, in_pieces
 from tests.builders.servers.ett import Server, serving_new
+from tests.builders.servers.resident import forget_peak, peak_mib
 
 SERIES = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2024-06-01T00:00:00Z"
 LONG = "/v1/fleet/series?step=1h&from=2024-01-01T00:00:00Z&to=2025-02-20T06:00:00Z"
@@ -50,11 +51,6 @@ def _status(server: Server, path: str) -> int:
         pass
     connection.close()
     return answer.status
-
-
-def _resident_mib(server: Server) -> float:
-    pages = int(Path(f"/proc/{server.pid}/statm").read_text("ascii").split()[1])
-    return pages * 4096 / (1 << 20)
 
 
 def _cost(server: Server, ask: Callable[[], None]) -> float:
@@ -92,7 +88,8 @@ def test_many_large_reads_of_one_project_stall_no_other(
 ) -> None:
     other = server.project(f"other-{readers}")
     alone = _median_of_posts(other, 20)
-    before = _resident_mib(server)
+    forget_peak(server.pid)
+    before = peak_mib(server.pid)
     ended = Event()
 
     def ask() -> list[int]:
@@ -110,7 +107,7 @@ def test_many_large_reads_of_one_project_stall_no_other(
 
     assert {200, 429} <= statuses <= {200, 429, 503}
     assert beside < 25 * alone, f"{beside:.3f} s beside, {alone:.3f} s alone"
-    assert _resident_mib(server) - before < 150
+    assert peak_mib(server.pid) - before < 150
 
 
 @pytest.mark.slow

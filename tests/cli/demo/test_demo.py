@@ -5,6 +5,7 @@ import re
 import signal
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,6 +120,17 @@ def test_events_that_are_refused_stop_it(tmp_path: Path, small: Fleet) -> None:
         pytest.raises(Failure, match="refused 1 events, the first with out_of_range"),
     ):
         load(server, part, Narrator())
+
+
+def test_it_does_not_wait_for_ever_where_nothing_is_folded(tmp_path: Path, small: Fleet) -> None:
+    stories = small.stories[:2]
+    part = replace(small, stories=stories, truth={"counts": _counts(stories)}, markers=[])
+    with served(tmp_path, 0) as server:
+        with closing(sqlite3.connect(server.database)) as database:
+            database.execute("ALTER TABLE segment RENAME TO gone")
+        with pytest.raises(Failure, match="2 jobs wait, and none was folded for 1 s") as failed:
+            load(server, part, Narrator(), patience_s=1.0)
+    assert "no such table: segment" in (failed.value.hint or "")
 
 
 def _counts(stories: Sequence[object]) -> dict[str, int]:

@@ -49,7 +49,7 @@ def test_the_advice_has_the_interval_and_its_reason(capsys: pytest.CaptureFixtur
     # One failure in 121 minutes, 30 s a save: sqrt(2 * 7260 * 30) s is 11 minutes.
     assert "save every             11m 00s" in printed
     assert "now                    10m 00s" in printed
-    assert "1 failures, 0 of them infra; 12 saves" in printed
+    assert "1 failure, 0 of them of origin infra or preemption; 12 saves" in printed
     assert printed.startswith("saver: keep\n")
     assert "Assumed: " in printed
 

@@ -35,7 +35,7 @@ def test_a_change_is_split_into_parts_that_sum_to_it(
 ) -> None:
     assert main(["explain", *NOW, *BEFORE]) == 0
     printed = capsys.readouterr().out
-    assert "2026-01-20 00:00:00 to 2026-01-21 00:00:00 (UTC): ETT 90.0%, 1 jobs" in printed
+    assert "2026-01-20 00:00:00 to 2026-01-21 00:00:00 (UTC): ETT 90.0%, 1 job\n" in printed
     # From 90 % to the 50 % that the story of `tests/cli` leaves.
     assert "Change -40.0 pt: 0.0 pt by mix, -40.0 pt within cohorts" in printed
     parts = [

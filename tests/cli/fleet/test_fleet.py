@@ -2,9 +2,11 @@ import csv
 import io
 import json
 import re
+from datetime import datetime, timedelta
 
 import pytest
 
+from ett_service.cli.fleet.fleet import write_top
 from ett_service.cli.main import main
 from tests.builders.jobs import repeated_job, steps_taking, wire_event
 from tests.builders.servers.ett import Server
@@ -37,7 +39,7 @@ def test_the_fleet_is_summed_up_in_one_line_and_then_by_category(
     assert re.search(r"^wall time +50\.0% +\d", printed, re.MULTILINE)
     assert "whose wait" in printed
     assert re.search(r"^framework +0\.\d +\d", printed, re.MULTILINE)
-    assert "1 failures, " in printed
+    assert "1 failure, " in printed
 
 
 def test_slow_training_waits_for_data_and_time_between_runs_are_shown(
@@ -113,6 +115,18 @@ def test_a_window_without_jobs_suggests_what_to_try(capsys: pytest.CaptureFixtur
     assert "--from" in capsys.readouterr().out
 
 
+def test_a_window_given_by_its_length_is_the_default_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    windows = set()
+    for given in ([], ["--from", "7d"], ["--from", "1w"], ["--from", "168h"]):
+        assert main(["fleet", "--json", *given]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        begin, end = (datetime.fromisoformat(answer[side]) for side in ("from", "to"))
+        windows.add(end - begin)
+    assert windows == {timedelta(days=7)}
+
+
 def test_a_dimension_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fleet", "--by", "colour"]) == 1
     message = capsys.readouterr().err
@@ -154,7 +168,18 @@ def test_causes_are_ranked_by_the_training_that_was_lost(
 ) -> None:
     *_, row, summary = _top(capsys, "causes")
     assert row.split()[2:4] == ["1", "100.0%"]
-    assert summary.startswith("1 failures")
+    assert summary == "1 failure, 0 of them of origin infra or preemption."
+
+
+def test_a_ranking_says_how_many_more_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    by = [
+        {"origin": "user", "cause": f"cause-{n}", "count": n, "unsaved_training_seconds": 60.0 * n}
+        for n in range(1, 13)
+    ]
+    failures = {"total": 78, "infra": 0, "by": by}
+    window = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-08T00:00:00Z"}
+    write_top({**window, "total": {"jobs": 9, "failures": failures}}, "causes")
+    assert "2 more causes with 3 failures." in capsys.readouterr().out
 
 
 def test_releases_are_ranked_by_what_their_attempts_lost(

@@ -99,6 +99,20 @@ def test_numbers_that_were_changed_are_put_right(
     assert main(["verify", "--fleet"]) == 0
 
 
+def test_an_event_that_cannot_be_read_is_named_with_its_job(
+    copy: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(copy)) as conn, conn:
+        (job,) = conn.execute("SELECT min(job) FROM event").fetchone()
+        conn.execute("UPDATE event SET body = '{' WHERE job = ?", (job,))
+    assert main(["recompute", "--processes", "1"]) == 1
+
+    said = capsys.readouterr().err
+    assert f"of job {job!r} cannot be read" in said
+    assert "ett jobs delete JOB" in said
+    assert "Traceback" not in said
+
+
 def test_a_file_that_a_server_writes_is_left_to_it(
     served: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

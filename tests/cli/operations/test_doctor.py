@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert
 
 from ett_service.cli.main import main
-from ett_service.cli.operations.doctor import _clock
+from ett_service.cli.operations.doctor import _clock, _waiting
 from ett_service.cli.operations.server_checks import bears_writers
 from ett_service.client.sending.transport import Response
 from ett_service.storage.engine.migrate import migrate
@@ -92,6 +92,18 @@ def test_a_clock_that_is_off_is_reported(hours: int, shown: str) -> None:
     (finding,) = _clock(Response(200, {"date": there}, b""))
     assert finding.status == "warn"
     assert re.fullmatch(rf"3[56]\d\d s {shown} the server's", finding.found)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "status", "found"),
+    [(1, "ok", "jobs not folded in yet: 2"), (90, "warn", "jobs not folded in yet: 2, the oldest")],
+)
+def test_jobs_that_wait_for_long_are_reported(minutes: int, status: str, found: str) -> None:
+    since = datetime.now(UTC) - timedelta(minutes=minutes)
+    body = json.dumps({"waiting_jobs": 2, "waiting_since": since.isoformat()})
+    (finding,) = _waiting(Response(200, {}, body.encode()))
+    assert finding.status == status
+    assert finding.found.startswith(found)
 
 
 def test_a_missing_database_is_a_fault_with_its_remedy(

@@ -40,7 +40,7 @@ def test_the_times_between_failures_of_two_pages_say_of_what_they_are(site: Site
     assert f"MTBF by running time {duration(running)}" in fleet.text_of(
         "section", id="compared-by-wall-time"
     )
-    assert f"MTBF {duration(running)} by running time" in fleet.text_of("section", id="failures")
+    assert f"MTBF by running time: {duration(running)}" in fleet.text_of("section", id="failures")
     saving = Document.of(site.reader().get("/checkpoints"))
     assert f"MTBF by training time{duration(training)}" in saving.text_of("dl")
 
@@ -57,7 +57,7 @@ def test_the_speed_of_training_and_time_between_runs_are_those_of_the_api(site: 
     shown = page.text_of("section", id="speeds")
     # Of the 38 minutes in loops, 16 are those of runs that report no steps.
     assert "at reference speed 2.7 52.6% - slowed 0.3 5.3% - not measured 2.1 42.1% -" in shown
-    assert "for 10.0% of their time, by accelerators (n=1 attempts" in shown
+    assert "for 10.0% of their time, by accelerators (n=1, the attempts" in shown
     durations = page.text_of("section", id="durations")
     assert "Between two runs of a job: 3h 00m in all, in no E2E." in durations
 
@@ -154,6 +154,14 @@ def test_a_window_without_jobs_leads_to_the_latest_job(site: Site) -> None:
     assert page.text_of("h1") == "No job ran in this window."
     latest = site.api().get("/v1/jobs", params={"limit": 1}).json()["jobs"][0]
     assert job_page(latest["job"]) in page.links
+
+
+def test_filters_that_no_job_has_are_said_and_what_only_queued_has_not_begun(site: Site) -> None:
+    queued = wire_event("phase_started", 0, "queued-only", phase="queued", attempt=0)
+    site.ingest([queued | {"at": "2026-03-09T05:59:00Z"}])
+    page = Document.of(site.reader().get("/?where=model:nonesuch"))
+    assert page.text_of("h1") == "No job with these filters ran in this window."
+    assert "The latest job of all is queued-only, which is queued." in page.text_of("main")
 
 
 def test_without_data_the_first_page_has_the_lines_with_the_key_of_the_sign_in(

@@ -180,7 +180,7 @@ def test_what_is_not_merged_is_not_visible_and_counts_as_waiting(
     folded(store, JobKey(project_id, "a"))
     with store.reading() as conn:
         assert dirty_marks.waiting(conn, 0, 9).last_marked_us == {}
-        assert dirty_marks.count(conn) == 1
+        assert gauge_values.waiting(conn).jobs == 1
         waiting = gauge_values.waiting(conn)
     assert waiting.jobs == 1
     assert waiting.since_us is not None

@@ -24,7 +24,7 @@ def _alive(
     most_listed: int = MOST_LISTED,
 ) -> tuple[list[str], int]:
     with store.reading() as conn:
-        keys, drawn_from = jobs_alive(conn, cohorts, window, most, most_listed)
+        keys, drawn_from = jobs_alive(conn, cohorts, window, most, most_listed=most_listed)
     return [key.job for key in keys], drawn_from
 
 

@@ -32,6 +32,7 @@ def plans(conn: Connection, job_filter: JobFilter, sort: str, after: JobPosition
         (JobFilter(equal={}), "ended_at", 5),
         (JobFilter(equal={}), "e2e_seconds", 5),
         (JobFilter(equal={}), "ett_ratio", 0.5),
+        (JobFilter(equal={}), "lost_gpu_seconds", 5),
         (JobFilter(equal={}), "job", "b"),
         (JobFilter(equal={}, contains="b", from_us=3, to_us=9), "started_at", 5),
         (JobFilter(equal={"state": "running"}), "started_at", 5),
