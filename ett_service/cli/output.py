@@ -77,14 +77,6 @@ def percent(ratio: float | None) -> str:
     return NONE if ratio is None else f"{ratio:.2%}"
 
 
-def clock(seconds: float | None) -> str:
-    """Show a duration as hours, minutes and seconds, to a tenth."""
-    if seconds is None:
-        return NONE
-    minutes, tenths = divmod(round(seconds * 10), 600)
-    return f"{minutes // 60}:{minutes % 60:02}:{tenths / 10:04.1f}"
-
-
 def minute(instant: str | None) -> str:
     """Show an RFC 3339 instant to the second, without its zone."""
     return NONE if instant is None else instant[:19].replace("T", " ")

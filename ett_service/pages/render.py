@@ -1,6 +1,7 @@
 """Pages as HTML: every value is escaped, nothing is inline, nothing comes from elsewhere."""
 
 import gzip
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -105,6 +106,16 @@ def swatch(category: str) -> Safe:
 _WASTED = frozenset(category.value for category in WASTED)
 
 
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+
+
+def instant(text: str) -> Safe:
+    """Write what :func:`moment` shows so that a browser can tell it in its reader's own time."""
+    if not _MOMENT.fullmatch(text):
+        return escape(text)
+    return Safe(f'<time datetime="{text.replace(" ", "T")}Z">{text}</time>')  # noqa: S704 -- digits
+
+
 def cell(each: Cell) -> Safe:
     """Write what stands in a cell."""
     colour = swatch(each.swatch) if each.swatch else ""
@@ -113,7 +124,7 @@ def cell(each: Cell) -> Safe:
     elif each.swatch == each.text:
         text = term(each.text)
     else:
-        text = escape(each.text)
+        text = instant(each.text)
     return Safe(f"{colour}{text}")  # noqa: S704 -- each part is escaped
 
 
@@ -174,7 +185,7 @@ def _environment() -> Environment:
         "money": units.money,
         "count": units.count,
         "many": units.many,
-        "moment": moment,
+        "moment": lambda text: instant(moment(text)),
         "anchor": anchor,
         "prose": prose,
         # Charts escape what they are given themselves.

@@ -68,9 +68,12 @@ _OF_JOBS: Mapping[str, str] = {
     "repeated after": "Wall time in which lost steps were trained again.",
     "spans": "How often it was begun.",
     "inclusive": "Wall time from begin to end, with everything nested in it.",
-    "own": "Wall time in which no nested stage was open.",
-    "own, of all": "Own time over the inclusive time of the whole phase.",
+    "own": "Wall time in which no stage that began later was open; of a whole phase, in which none "
+    "of its stages was.",
+    "own, of all": "Own time over that of all rows, which is the time of the whole phase.",
     "skew of ranks": "How much longer the slowest rank took than the median one, by wall time.",
+    "cache": "Whether the compiles of the attempt found what they made in the compile cache.",
+    "attempts with a warm cache": "Those of which every compile that says so found the cache.",
     "in compiles": "Wall time in pt2_compile on the lead rank, recompiles included.",
     "compiles": "Graphs that PyTorch compiled; forward and backward are one each.",
     "recompiles": "Compiles of a function that had been compiled before in the attempt.",
@@ -81,6 +84,14 @@ _OF_JOBS: Mapping[str, str] = {
     "a step": "Mean wall time of a training step on this rank.",
     "of it waiting for data": "The part of a step in which the rank waited for its next batch.",
     "steps": "How many steps the means are taken over.",
+    "tokens a second": "Of the time of effective training.",
+    "samples a second": "Of the time of effective training.",
+    "MFU": "Operations that the training needed over those that its accelerators can do at peak, "
+    "in the time of effective training.",
+    "queued before": "Wall time in the queue before the job's first instant; not part of E2E.",
+    "starting": "Wall time from the allocation of hardware to the first training loop.",
+    "recovering": "Wall time between loops of different attempts, and after a broken last one.",
+    "owner": "Who can shorten the wait: quota, scheduler, image, node, network, framework or user.",
     "attempt": "The number of the attempt in its job, from 0.",
 }
 

@@ -321,8 +321,8 @@ def _operate(recorder: Recording) -> None:
     assert exemplar is not None
     recorder.ask("read_attempt", f"GET /v1/attempts/{exemplar[1]}")
     recorder.ask("read_health", "GET /healthz")
-    for folds in (True, False):
-        recorder.switch.folds = folds
+    for alive in (True, False):
+        recorder.switch.alive = alive
         recorder.ask("read_readiness", "GET /readyz")
 
 

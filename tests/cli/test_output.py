@@ -5,27 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ett_service.cli.output import clock, minute, percent, shown, whole_file, write_json
+from ett_service.cli.output import minute, percent, shown, whole_file, write_json
 from tests.builders import terminal
 
 
 def test_a_name_cannot_move_the_cursor() -> None:
     assert shown("a\x1b[2Jb\nc") == "a�[2Jb�c"
     assert shown(None) == ""
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (0, "0:00:00.0"),
-        (59.96, "0:01:00.0"),
-        (3661.25, "1:01:01.2"),
-        (9e5, "250:00:00.0"),
-    ],
-)
-def test_durations_are_shown_as_a_clock(seconds: float | None, text: str) -> None:
-    assert clock(seconds) == text
 
 
 def test_ratios_are_shown_as_percent_and_instants_to_the_second() -> None:

@@ -126,6 +126,22 @@ def test_what_lies_below_the_first_screen_is_laid_out_once_the_page_is_loaded(vi
     assert hidden == 0, "a picture of the whole page would have blanks"
 
 
+def test_a_time_says_on_hover_what_it_is_where_its_reader_is(chromium: Any, site: Site) -> None:
+    window = Visit(chromium, site, timezone_id="Asia/Tokyo", locale="en-GB")
+    window.enter()
+    window.page.goto("/jobs/live-failed")
+    begun = site.api().get("/v1/jobs/live-failed").json()["started_at"]
+    time = window.page.locator(".when time").first
+    assert time.get_attribute("datetime") == f"{begun[:16]}Z"
+    assert time.get_attribute("title") is None
+    time.hover()
+    hour = (int(begun[11:13]) + 9) % 24
+    assert f"{hour:02}{begun[13:16]}:00" in time.get_attribute("title")
+    in_a_table = window.page.locator("#attempts td time").first
+    assert in_a_table.inner_text() == begun[:16].replace("T", " ")
+    window.context.close()
+
+
 def test_without_scripts_everything_is_there(chromium: Any, site: Site) -> None:
     window = Visit(chromium, site, java_script_enabled=False)
     window.sign_in()

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -29,6 +29,7 @@ from ett_service.api.jobs.members import (
     SecondsByOwner,
     Slowed,
     SpeedReferenceAnswer,
+    TimeToRecover,
     Unmeasured,
     Waits,
     ratio_at_reference,
@@ -212,6 +213,9 @@ class AttemptAnswer(Answer):
         description="The client's hooks by name, each with the worst state of any process. What a "
         "hook that is `missing` or in `error` reports is missing, not zero."
     )
+    compile_cache: Literal["warm", "cold", "mixed", "disabled"] | None = Field(
+        description="Whether its compiles found the cache; null where they do not say."
+    )
 
 
 class AttemptList(Answer):
@@ -329,6 +333,7 @@ class JobAnswer(JobSummary):
         description="Every period; they sum to `e2e_seconds`."
     )
     waits: Waits
+    time_to_recover_seconds: TimeToRecover
     effective_at_reference_seconds: AtReference
     slowed_seconds: Slowed
     speed_unmeasured_seconds: Unmeasured

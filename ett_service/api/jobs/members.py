@@ -7,7 +7,7 @@ from pydantic import AliasPath, Field
 
 from ett_service.api.answers import Answer, Of, Seconds, WeightedSeconds
 from ett_service.core.fleet.totals import ratio
-from ett_service.core.words import Category, Cause, Origin, Owner, WaitPart
+from ett_service.core.words import FAILURES, Category, Cause, Origin, Owner, WaitPart
 
 SecondsByOwner = dict[Owner, Seconds]
 
@@ -79,6 +79,21 @@ def ratio_at_reference(ledger: Any) -> float | None:
     at_reference_us = ledger.speed.known_at_reference_us
     return None if at_reference_us is None else ratio(at_reference_us, ledger.e2e_us)
 
+
+def _mean_recovery(ledger: Any) -> int | None:
+    lengths = [
+        recovery.us
+        for recovery in ledger.recoveries
+        if recovery.resumed is not None and recovery.outcome in FAILURES
+    ]
+    return sum(lengths) // len(lengths) if lengths else None
+
+
+TimeToRecover = Annotated[
+    Seconds | None,
+    Of(_mean_recovery),
+    Field(description="Mean of the recoveries that resumed after a failure; null where none did."),
+]
 
 SecondsOrNone = Annotated[Seconds | None, Field(description="Seconds; null where count is 0.")]
 

@@ -39,7 +39,10 @@ class StageAnswer(Answer):
     stage: str | None = Field(description="Null for the phase as a whole.")
     spans: int
     inclusive_seconds: Seconds
-    exclusive_seconds: Seconds = Field(description="The part in which no nested span was open.")
+    exclusive_seconds: Seconds = Field(
+        description="The part in which no phase that began later was open, stages of it or not; of "
+        "a stage, no stage that began later."
+    )
     skew_seconds: Seconds | None = Field(
         description="Slowest rank minus the median; null with fewer than two ranks."
     )

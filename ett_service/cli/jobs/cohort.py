@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from operator import itemgetter
 from statistics import median
 
-from ett_service.charts.units import count, percent, points, ratio_of_e2e
-from ett_service.cli.output import NONE, clock, conditions, minute, write_line, write_prose
+from ett_service.charts.units import count, duration, percent, points, ratio_of_e2e
+from ett_service.cli.output import NONE, conditions, minute, write_line, write_prose
 from ett_service.cli.remote import ask, listed, of_project, place
 from ett_service.cli.tables import Answer, loss, number, styled, text, write_table
 from ett_service.cli.verb import Failure
@@ -27,9 +27,9 @@ def _plain(value: float | None) -> str:
 _MEASURES: Sequence[tuple[str, str, Callable[[float | None], str], int]] = (
     ("ETT%", "ett_ratio", percent, _MORE),
     ("WTT%", "wasted_ratio", percent, _LESS),
-    ("time to start", "time_to_start_seconds", clock, _LESS),
+    ("time to start", "time_to_start_seconds", duration, _LESS),
     ("failures", "failures", _plain, _LESS),
-    ("unsaved training", "unsaved_training_seconds", clock, _LESS),
+    ("unsaved training", "unsaved_training_seconds", duration, _LESS),
 )
 """What is compared: the heading, the member of a job, how it is shown, and which is better."""
 

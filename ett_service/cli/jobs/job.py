@@ -6,13 +6,12 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from ett_service.charts.units import amount, count, e2e, ratio_of_e2e
+from ett_service.charts.units import amount, count, duration, e2e, ratio_of_e2e
 from ett_service.cli.arguments import named, project, server
 from ett_service.cli.jobs import cohort
 from ett_service.cli.output import (
     NONE,
     author,
-    clock,
     minute,
     or_dash,
     percent,
@@ -36,21 +35,8 @@ from ett_service.cli.tables import (
 )
 from ett_service.cli.verb import Verb
 from ett_service.core.dimensions import JOB_DIMENSIONS
-
-MICROSECONDS = 1_000_000
-
-
-def _us(seconds: float) -> int:
-    return round(seconds * MICROSECONDS)
-
-
-def _exact(us: int) -> str:
-    whole, part = divmod(us, MICROSECONDS)
-    return f"{whole}.{part:06}"
-
-
-def _seconds(seconds: float) -> str:
-    return _exact(_us(seconds))
+from ett_service.report.inputs import share
+from ett_service.report.stages import own_seconds
 
 
 def _cause(attempt: Answer) -> str:
@@ -72,7 +58,7 @@ def _position(attempt: Answer) -> str:
 
 
 def _lasted(attempt: Answer) -> str:
-    return clock(sum(attempt["categories"].values()))
+    return duration(sum(attempt["categories"].values()))
 
 
 def _from_to(recovery: Answer) -> str:
@@ -80,7 +66,7 @@ def _from_to(recovery: Answer) -> str:
 
 
 def _spent(parts: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
+    return ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts.items())
 
 
 def _short_time(seconds: float | None) -> str:
@@ -93,32 +79,32 @@ def _hooks_in(attempt: Answer, state: str) -> int:
 
 _HEADLINE = (
     text("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
-    text("E2E", e2e, clock),
-    text("time to start", "time_to_start_seconds", clock),
+    text("E2E", e2e, duration),
+    text("time to start", "time_to_start_seconds", duration),
     text("failures"),
-    text("infra failures", "infra_failures"),
+    text("of infra or preemption", "infra_failures"),
     text("wasted", partial(ratio_of_e2e, member="wasted_ratio"), percent),
-    text("unsaved training", "unsaved_training_seconds", clock),
+    text("unsaved training", "unsaved_training_seconds", duration),
 )
 _LEDGER = (
     text("category", itemgetter(0)),
-    number("seconds", itemgetter(1), _exact),
+    number("length", itemgetter(1), duration),
     number("share", itemgetter(2), percent),
 )
 _WAITS = (
     text("wait", itemgetter(0)),
     text("whose", itemgetter(1)),
-    number("seconds", itemgetter(2), _exact),
+    number("length", itemgetter(2), duration),
 )
 _SPEED = (
-    number("at reference speed", "effective_at_reference_seconds", clock),
+    number("at reference speed", "effective_at_reference_seconds", duration),
     number("of E2E", "at_reference_ratio", percent),
-    number("slowed", "slowed_seconds", clock),
-    number("not measured", "speed_unmeasured_seconds", clock),
+    number("slowed", "slowed_seconds", duration),
+    number("not measured", "speed_unmeasured_seconds", duration),
     number("reference step", "reference_step_seconds", _short_time),
 )
 _DATA_WAIT = (
-    number("waited for data", "seconds", clock),
+    number("waited for data", "seconds", duration),
     number("of loop time", "ratio", percent),
     number("attempts that report it", "attempts"),
 )
@@ -133,11 +119,11 @@ _RUNS = (
     text("began (UTC)", "started_at", minute),
     styled(text("state"), outcome),
     number("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
-    number("E2E", e2e, clock),
-    number("time to start", "time_to_start_seconds", clock),
+    number("E2E", e2e, duration),
+    number("time to start", "time_to_start_seconds", duration),
     number("failures"),
     number("attempts"),
-    number("idle before", "idle_before_seconds", clock),
+    number("idle before", "idle_before_seconds", duration),
 )
 _ATTEMPTS = (
     number("attempt", "number"),
@@ -151,11 +137,11 @@ _ATTEMPTS = (
 )
 _RECOVERIES = (
     identifier("recovery", _from_to),
-    number("seconds", "seconds", _seconds),
+    number("took", "seconds", duration),
     text("spent on", "parts", _spent),
     spare(text("whose wait", "owners", _spent)),
-    number("stalled before", "stalled_seconds", _seconds),
-    number("repeated after", "repeated_seconds", _seconds),
+    number("stalled before", "stalled_seconds", duration),
+    number("repeated after", "repeated_seconds", duration),
 )
 _EXCLUSIONS = (
     text("excluded from (UTC)", "from", minute),
@@ -197,39 +183,35 @@ _RECORDING = (
 _STAGES = (
     text("phase", itemgetter(0)),
     text("stage", itemgetter(1)),
-    number("seconds", itemgetter(2), _exact),
+    number("own", itemgetter(2), duration),
     number("share of phase", itemgetter(3), percent),
 )
 
 UNNAMED = "(no stage)"
 """What is left of a phase of which stages are reported."""
 
-StageRow = tuple[str, str, int, float]
+StageRow = tuple[str, str, float, float | None]
 
 
 def stage_rows(stages: Sequence[Answer]) -> list[StageRow]:
     """Sum the stages of all attempts, and what of their phases has no name.
 
-    A row is a phase, a stage, the microseconds in which no other stage was open inside it, and
-    their share of the phase.
+    A row is a phase, a stage, its own seconds, and their share of the phase.
     """
-    whole: dict[str, int] = {}
-    parts: dict[str, dict[str, int]] = {}
-    for each in stages:
-        phase, stage, us = each["phase"], each["stage"], _us(each["exclusive_seconds"])
-        if stage is None:
-            whole[phase] = whole.get(phase, 0) + us
-        else:
-            of_phase = parts.setdefault(phase, {})
-            of_phase[stage] = of_phase.get(stage, 0) + us
-    return [row for phase in parts for row in _parts_of(phase, parts[phase], whole.get(phase, 0))]
+    parts: dict[str, dict[str, float]] = {}
+    for each, own in zip(stages, own_seconds(stages), strict=True):
+        of_phase, name = parts.setdefault(each["phase"], {}), each["stage"] or UNNAMED
+        of_phase[name] = of_phase.get(name, 0.0) + own
+    return [row for phase in parts for row in _parts_of(phase, parts[phase])]
 
 
-def _parts_of(phase: str, parts: Mapping[str, int], whole: int) -> Iterator[StageRow]:
-    rest = max(0, whole - sum(parts.values()))
-    largest_first = sorted(parts.items(), key=lambda part: -part[1])
-    for stage, us in (*largest_first, (UNNAMED, rest)):
-        yield phase, stage, us, us / max(whole, sum(parts.values()), 1)
+def _parts_of(phase: str, parts: Mapping[str, float]) -> Iterator[StageRow]:
+    """Yield the parts of a phase that has stages, the longest first and last what has no name."""
+    whole = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: (part[0] == UNNAMED, -part[1]))
+    if ordered[0][0] != UNNAMED:
+        for stage, seconds in ordered:
+            yield phase, stage, seconds, share(seconds, whole)
 
 
 def _job_options(parser: ArgumentParser) -> None:
@@ -273,7 +255,7 @@ def _write_one_job(job: Answer, args: Namespace) -> None:
     write_table(_HEADLINE, [job])
     if job["run_count"] > 1:
         _write_section(_RUNS, job["runs"])
-        write_prose(f"Between runs: {clock(job['between_runs_seconds'])}, in no E2E.")
+        write_prose(f"Between runs: {duration(job['between_runs_seconds'])}, in no E2E.")
     _write_ledger(job)
     _write_waits(job)
     if job["effective_at_reference_seconds"] is not None:
@@ -312,19 +294,21 @@ def _write_section(columns: Sequence[Column], rows: Sequence[Answer]) -> None:
 
 
 def _write_ledger(job: Answer) -> None:
-    e2e_us = _us(job["e2e_seconds"])
-    spent_us = {name: _us(seconds) for name, seconds in job["categories"].items()}
     write_line()
     write_table(
         _LEDGER,
-        [(name, us, us / e2e_us) for name, us in spent_us.items() if us],
-        last=cells(_LEDGER, ("E2E", sum(spent_us.values()), 1.0 if e2e_us else None)),
+        [
+            (name, seconds, share(seconds, job["e2e_seconds"]))
+            for name, seconds in job["categories"].items()
+            if seconds
+        ],
+        last=cells(_LEDGER, ("E2E", job["e2e_seconds"], 1.0 if job["e2e_seconds"] else None)),
     )
 
 
 def _write_waits(job: Answer) -> None:
     rows = [
-        (part, owner, _us(seconds))
+        (part, owner, seconds)
         for part, owners in job["waits"].items()
         for owner, seconds in sorted(owners.items(), key=itemgetter(1), reverse=True)
     ]

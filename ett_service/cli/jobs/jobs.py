@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ett_service.charts.units import count, e2e, gpu_hours, ratio_of_e2e
+from ett_service.charts.units import count, duration, e2e, gpu_hours, ratio_of_e2e
 from ett_service.cli import confirmation
 from ett_service.cli.arguments import INSTANT, WHY, instant, named, project, server, when, whole
-from ett_service.cli.output import author, clock, minute, or_dash, percent, write_line
+from ett_service.cli.output import author, minute, or_dash, percent, write_line
 from ett_service.cli.remote import ask, listed, of_project, place, without_none
 from ett_service.cli.tables import (
     Answer,
+    Column,
     identifier,
     number,
     outcome,
@@ -41,14 +42,25 @@ _JOBS = (
     identifier("job"),
     styled(text("state"), outcome),
     number("ETT%", partial(ratio_of_e2e, member="ett_ratio"), percent),
-    number("E2E", e2e, clock),
-    number("failures"),
-    spare(text("began (UTC)", "started_at", minute)),
-    spare(number("time to start", "time_to_start_seconds", clock)),
-    spare(number("gpus")),
-    spare(number("slowed", "slowed_seconds", clock)),
-    spare(number("lost GPU-h", "lost_gpu_seconds", gpu_hours)),
 )
+_MORE = {
+    "e2e_seconds": number("E2E", e2e, duration),
+    "failures": number("failures"),
+    "started_at": text("began (UTC)", "started_at", minute),
+    "time_to_start_seconds": number("time to start", "time_to_start_seconds", duration),
+    "gpus": number("gpus"),
+    "slowed_seconds": number("slowed", "slowed_seconds", duration),
+    "lost_gpu_seconds": number("lost GPU-h", "lost_gpu_seconds", gpu_hours),
+    "unsaved_training_seconds": number("unsaved training", "unsaved_training_seconds", duration),
+    "ended_at": text("ended (UTC)", "ended_at", minute),
+}
+"""What else is shown of a job where there is room, by the member that it shows."""
+
+
+def _columns(sort: str) -> list[Column]:
+    """Return the columns of jobs, of which that they are sorted by is not left out."""
+    by = sort.removeprefix("-")
+    return [*_JOBS, *(each if name == by else spare(each) for name, each in _MORE.items())]
 
 
 _NONE = "No jobs. `ett run --job NAME -- COMMAND` records one."
@@ -243,7 +255,7 @@ def _jobs(args: Namespace) -> list[Any]:
 
 def _write_jobs(jobs: list[Any], args: Namespace) -> None:
     is_filtered = any(getattr(args, name) for name in (*_FILTERS, "from", "to"))
-    write_rows(_JOBS, jobs, _NONE_MATCH if is_filtered else _NONE)
+    write_rows(_columns(args.sort), jobs, _NONE_MATCH if is_filtered else _NONE)
 
 
 VERB = Verb(

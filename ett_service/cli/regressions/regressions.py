@@ -63,14 +63,14 @@ def _state(finding: Answer) -> str:
 
 _FINDINGS = (
     identifier("id"),
-    spare(styled(text("state", _state), outcome)),
+    styled(text("state", _state), outcome),
     text("what", subject),
     text("cohort", "cohort", cohort),
-    number("ratio", "ratio", factor),
-    spare(text("since (UTC)", "onset_at", minute)),
+    text("before -> after", level_change),
+    styled(text("severity"), outcome),
+    spare(number("ratio", "ratio", factor)),
     spare(number("GPU-h a week", "impact.gpu_hours_per_week", amount)),
-    spare(identifier("before -> after", level_change)),
-    spare(styled(text("severity"), outcome)),
+    spare(text("since (UTC)", "onset_at", minute)),
     spare(styled(text("verdict"), outcome)),
     spare(text("triage", "triage", or_dash)),
 )

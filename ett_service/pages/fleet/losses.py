@@ -21,6 +21,7 @@ from ett_service.pages.ask import Answer, Question
 from ett_service.pages.fleet.answers import FleetAnswers, Weight
 from ett_service.pages.links import job_page, regression_page
 from ett_service.pages.panel import ARROW, FEW, Cell, Panel, counted, so_far, table
+from ett_service.pages.regressions.standing import standing
 from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import View
 from ett_service.report.inputs import (
@@ -163,7 +164,7 @@ def regressions_panel(regressions: Sequence[Answer], question: Question) -> Pane
         (
             Cell(_named(finding), href=regression_page(finding["id"], finding["project"])),
             cohort(finding["cohort"]),
-            finding["state"],
+            standing(finding),
             level_change(finding, ARROW),
             amount(finding["impact"]["gpu_hours_per_week"]),
         )

@@ -13,12 +13,14 @@ from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.jobs.events import OWN_TIME, WHOLE
 from ett_service.pages.jobs.life import axis, evidence, since_midnight, unix
 from ett_service.pages.links import attempt_page, dashboard, job_page, quoted
 from ett_service.pages.panel import Cell, Fact, Panel, Table, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
+from ett_service.report.stages import own_seconds
 
 ROUTER = router()
 
@@ -138,7 +140,7 @@ def _spans(spans: Iterable[Answer]) -> Table | None:
         (
             (
                 span["phase"],
-                span["stage"] or "(whole phase)",
+                span["stage"] or WHOLE,
                 moment(span["start"]),
                 duration(unix(span["end"]) - unix(span["start"])),
                 "reported" if span["ended"] else "inferred",
@@ -222,18 +224,18 @@ def _stages(timeline: Answer, question: Question) -> Panel:
             (
                 (
                     stage["phase"],
-                    stage["stage"] or "(whole phase)",
+                    stage["stage"] or WHOLE,
                     count(stage["spans"]),
                     duration(stage["inclusive_seconds"]),
-                    duration(stage["exclusive_seconds"]),
+                    duration(own),
                     duration(stage["skew_seconds"]),
                 )
-                for stage in stages
+                for stage, own in zip(stages, own_seconds(stages), strict=True)
             ),
         ),
         after=(
             f"Spans add up to {share} of the attempt, the ledger to 100%.",
-            "Own time has no stage open that began later.",
+            OWN_TIME,
             "Skew is the slowest rank over the median.",
         ),
         question=question.of("stages"),
@@ -289,6 +291,7 @@ def _rest(attempt: Answer, question: Question) -> Panel:
         ("last heard (UTC)", moment(attempt["last_heard_at"])),
         ("reason", attempt["reason"] or "-"),
         ("repeated by", attempt["basis"]),
+        ("compile cache", attempt["compile_cache"] or "-"),
         ("recording took", duration(attempt["telemetry_seconds"])),
         ("hooks", ", ".join(hooks) or "-"),
         ("set by hand", f"{verdict['made_by']}: {verdict['why']}" if verdict else "-"),

@@ -1,7 +1,7 @@
 """What a job compiled: time by stage, what the cache missed, and why it compiled again."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from fastapi import Query
@@ -12,11 +12,13 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import count, duration, percent
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
+from ett_service.pages.jobs.events import OWN_TIME, WHOLE
 from ett_service.pages.links import attempt_page, dashboard, job_page, quoted
 from ett_service.pages.panel import Cell, Fact, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.report.inputs import share
+from ett_service.report.stages import own_seconds
 
 ROUTER = router()
 
@@ -36,7 +38,9 @@ async def show_compiles(
     path, scope = f"/v1/jobs/{quoted(job)}", {"project": project}
     staged = Question(f"{path}/stages", scope)
     advised = Question(f"{path}/compile-advice", scope)
-    stages, advice = await ask.all(staged, advised)
+    listed = Question(f"{path}/attempts", scope)
+    stages, advice, answer = await ask.all(staged, advised, listed)
+    caches = {each["number"]: each["compile_cache"] for each in answer["attempts"]}
     of_compile = [each for each in stages["stages"] if each["phase"] == Category.PT2_COMPILE]
     return page(
         request,
@@ -45,10 +49,10 @@ async def show_compiles(
         title="Compile",
         sentence=_sentence(of_compile, advice),
         up=Cell(job, href=job_page(job, project)),
-        facts=_facts(of_compile, advice),
+        facts=[*_facts(of_compile, advice), *_cache_facts(of_compile, caches)],
         panels=[
             _stages(of_compile, staged),
-            by_attempt(of_compile, job, project, staged),
+            by_attempt(of_compile, caches, (job, project), staged),
             *_advice(advice, advised),
         ],
         grafana=dashboard(request, "ett-sql-job", project=project or session.key.project, job=job),
@@ -107,11 +111,11 @@ def _facts(stages: Sequence[Answer], advice: Answer) -> list[Fact]:
 def _stages(stages: Sequence[Answer], question: Question) -> Panel:
     """Show where compiles spent their time, over all attempts."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
-    for each in stages:
-        amounts = sums[each["stage"] or "(whole phase)"]
-        for place, member in enumerate(("spans", "inclusive_seconds", "exclusive_seconds")):
-            amounts[place] += each[member]
-    whole = sums.get("(whole phase)", [0.0, 0.0, 0.0])[1]
+    for each, own in zip(stages, own_seconds(stages), strict=True):
+        amounts = sums[each["stage"] or WHOLE]
+        for place, amount in enumerate((each["spans"], each["inclusive_seconds"], own)):
+            amounts[place] += amount
+    whole = sum(own for _, _, own in sums.values())
     return Panel(
         "stages",
         "Time by stage",
@@ -124,7 +128,8 @@ def _stages(stages: Sequence[Answer], question: Question) -> Panel:
             ),
         ),
         after=(
-            "Sums over all attempts, of the lead rank. Own time has no nested stage open.",
+            "Sums over all attempts, of the lead rank.",
+            OWN_TIME,
             "Spans inside of the loop count, too: the ledger has those as recompile.",
         ),
         question=question,
@@ -135,14 +140,39 @@ def _of(seconds: float, whole: float) -> str:
     return percent(share(seconds, whole)) if whole else "-"
 
 
-def by_attempt(stages: Sequence[Answer], job: str, project: str, question: Question) -> Panel:
-    """Show what each attempt compiled: with a warm cache those after the first are short."""
+_CACHES: Mapping[str | None, str] = {
+    "warm": "hit",
+    "cold": "missed",
+    "mixed": "hit and missed",
+    "disabled": "off",
+    None: "unknown",
+}
+"""What an attempt's compiles found in the cache, by the word of the API."""
+
+
+def _cache_facts(stages: Sequence[Answer], caches: Mapping[int, str | None]) -> list[Fact]:
+    """Count the attempts that found what they compile in the cache, where any says so."""
+    found = Counter(_CACHES[caches[each["number"]]] for each in stages if each["stage"] is None)
+    if set(found) <= {"unknown"}:
+        return []
+    rest = [f"{count(found[name])} {name}" for name in _CACHES.values() if name in found]
+    return [Fact("attempts with a warm cache", count(found["hit"]), ", ".join(rest))]
+
+
+def by_attempt(
+    stages: Sequence[Answer],
+    caches: Mapping[int, str | None],
+    of: tuple[str, str],
+    question: Question,
+) -> Panel:
+    """Show what each attempt *of* a job and project compiled, and whether its cache was warm."""
+    job, project = of
     starts = [each for each in stages if each["stage"] is None]
     bars = [
         Bar(
             f"attempt {each['number']}",
             {Category.PT2_COMPILE: each["inclusive_seconds"] / _HOUR},
-            duration(each["inclusive_seconds"]),
+            _with_cache(duration(each["inclusive_seconds"]), caches[each["number"]]),
             attempt_page(job, each["number"], project),
         )
         for each in starts[:_MOST_BARS]
@@ -159,11 +189,12 @@ def by_attempt(stages: Sequence[Answer], job: str, project: str, question: Quest
         if len(bars) > 1
         else None,
         table=table(
-            "attempt|#in compiles|#skew of ranks",
+            "attempt|#in compiles|cache|#skew of ranks",
             (
                 (
                     Cell(str(each["number"]), href=attempt_page(job, each["number"], project)),
                     duration(each["inclusive_seconds"]),
+                    _CACHES[caches[each["number"]]],
                     duration(each["skew_seconds"]),
                 )
                 for each in starts
@@ -172,6 +203,10 @@ def by_attempt(stages: Sequence[Answer], job: str, project: str, question: Quest
         after=_not_drawn(len(starts)),
         question=question,
     )
+
+
+def _with_cache(length: str, cache: str | None) -> str:
+    return length if cache is None else f"{length}, cache {_CACHES[cache]}"
 
 
 def _not_drawn(attempts: int) -> tuple[str, ...]:

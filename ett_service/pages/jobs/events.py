@@ -13,12 +13,20 @@ from ett_service.pages.links import attempt_page, job_page, quoted
 from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.report.stages import own_seconds
 
 ROUTER = router()
 
 _MOST = 100
 _MOST_STAGES = 200
 _APART = frozenset({"at", "type", "job"})
+
+WHOLE = "(whole phase)"
+"""The row of a phase beside those of its stages."""
+
+OWN_TIME = (
+    "Own time has no stage open that began later, and that of a whole phase none of its stages."
+)
 
 
 @ROUTER.get("/jobs/{job}/events")
@@ -90,14 +98,15 @@ async def show_stages(
     """Show the time of each attempt by phase and stage, and by how much spans overlap."""
     question = Question(f"/v1/jobs/{quoted(job)}/stages", {"project": project})
     answer = await ask(question)
-    left = len(answer["stages"]) - _MOST_STAGES
+    stages = answer["stages"]
+    left = len(stages) - _MOST_STAGES
     return page(
         request,
         "sub.html",
         session,
         title="Stages",
         sentence=f"Spans add up to {percent(answer['span_ratio'])} of E2E, the ledger to 100%."
-        if answer["stages"]
+        if stages
         else "This job reported no phase.",
         up=Cell(job, href=job_page(job, project)),
         facts=[],
@@ -107,10 +116,13 @@ async def show_stages(
                 "Time by stage",
                 table=table(
                     "attempt|phase|stage|#spans|#inclusive|#own|#skew of ranks",
-                    (_stage(job, stage, project) for stage in answer["stages"][:_MOST_STAGES]),
+                    [
+                        _stage(job, stage, own, project)
+                        for stage, own in zip(stages, own_seconds(stages), strict=True)
+                    ][:_MOST_STAGES],
                 ),
                 after=(
-                    "Own time has no stage open that began later.",
+                    OWN_TIME,
                     "Skew is the slowest rank over the median.",
                     *([f"{count(left)} more rows are in the CSV."] if left > 0 else []),
                 ),
@@ -121,13 +133,13 @@ async def show_stages(
     )
 
 
-def _stage(job: str, stage: Answer, project: str) -> tuple[Cell | str, ...]:
+def _stage(job: str, stage: Answer, own: float, project: str) -> tuple[Cell | str, ...]:
     return (
         Cell(str(stage["number"]), href=attempt_page(job, stage["number"], project)),
         stage["phase"],
-        stage["stage"] or "(whole phase)",
+        stage["stage"] or WHOLE,
         count(stage["spans"]),
         duration(stage["inclusive_seconds"]),
-        duration(stage["exclusive_seconds"]),
+        duration(own),
         duration(stage["skew_seconds"]),
     )

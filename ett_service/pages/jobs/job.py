@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Query
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.ingest.members import parse_instant
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.jobs import life, reasons
+from ett_service.pages.jobs import head, life, reasons
 from ett_service.pages.links import dashboard, part_page, quoted
 from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
@@ -42,7 +42,7 @@ async def show_job(
     answer = await ask(question)
     # The attempts are in the answer about the job already.
     gone = {"attempts", *(["ledger"] if answer["pruned_at"] else [])}
-    shown = [name for name in _LISTS if name not in gone]
+    shown = [name for name in _LISTS if name not in gone and answer["started_at"]]
     *answers, cohort = await ask.all(*(lists[name] for name in shown), _cohort(answer, project))
     gathered = Gathered(
         answer, question, lists, dict(zip(shown, answers, strict=True)), cohort["total"], project
@@ -76,23 +76,45 @@ def _cohort(job: Answer, project: str) -> Question:
 
 
 def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
-    job, answers = gathered.job, gathered.answers
-    losses = reasons.losses(job, answers["checkpoint-advice"])
+    job, project = gathered.job, gathered.project
     return page(
         request,
         "job.html",
         session,
         job=job,
-        sentence=reasons.sentence(job, losses),
-        facts=reasons.facts(job, gathered.cohort),
-        gantt=_gantt(gathered),
-        bar=reasons.ledger_panel(job, gathered.question),
-        reasons=losses,
-        panels=_panels(gathered),
-        live=_live(job, gathered.project),
-        more=[] if job["pruned_at"] else _more(job, gathered.project),
-        grafana=_dashboard(request, job, gathered.project or session.key.project),
+        versions=head.versions(job),
+        live=_live(job, project),
+        grafana=_dashboard(request, job, project or session.key.project),
+        **(_life(gathered) if job["started_at"] else _before_it(gathered)),
     )
+
+
+def _life(gathered: Gathered) -> Mapping[str, Any]:
+    """Return what there is to say of a job that has begun."""
+    job, advice = gathered.job, gathered.answers["checkpoint-advice"]
+    losses = reasons.losses(job, advice, gathered.project)
+    return {
+        "sentence": head.sentence(job, losses),
+        "facts": head.facts(job, advice, gathered.cohort),
+        "gantt": _gantt(gathered),
+        "reasons": losses,
+        "panels": [reasons.ledger_panel(job, gathered.question), *_panels(gathered)],
+        "more": [] if job["pruned_at"] else _more(job, gathered.project),
+    }
+
+
+def _before_it(gathered: Gathered) -> Mapping[str, Any]:
+    """Return what is known of a job of which no attempt has begun: its wait, and nothing else."""
+    job, question = gathered.job, gathered.question
+    panels = (life.waits(job, question), life.exclusions(job, question))
+    return {
+        "sentence": head.sentence(job, ()),
+        "facts": head.facts_of_the_queued(job, gathered.cohort),
+        "gantt": None,
+        "reasons": [],
+        "panels": [panel for panel in panels if panel is not None],
+        "more": [] if job["pruned_at"] else [_raw_events(job["job"], gathered.project)],
+    }
 
 
 def _gantt(gathered: Gathered) -> Panel:
@@ -109,6 +131,7 @@ def _panels(gathered: Gathered) -> list[Panel]:
     panels = (
         life.attempts(job, gathered.questions["attempts"], gathered.project),
         life.recoveries(job, question),
+        life.waits(job, question),
         life.exclusions(job, question),
         life.runs(job, question),
         reasons.speed_panel(job, question),
@@ -132,6 +155,10 @@ def _dashboard(request: Request, job: Answer, project: str) -> str:
     return dashboard(request, "ett-sql-job", life, project=project, job=job["job"])
 
 
+def _raw_events(job: str, project: str) -> Cell:
+    return Cell("Raw events", href=part_page(job, "events", project))
+
+
 def _more(answer: Answer, project: str) -> list[Cell]:
     """Return where else there is something about a job."""
     job, model = answer["job"], answer["model"]
@@ -139,7 +166,7 @@ def _more(answer: Answer, project: str) -> list[Cell]:
     links = [
         Cell("Stages", href=part_page(job, "stages", project)),
         Cell("Compile", href=part_page(job, "compile", project)),
-        Cell("Raw events", href=part_page(job, "events", project)),
+        _raw_events(job, project),
         Cell("Trace for Perfetto", href=trace.file, title="download"),
     ]
     if model and not any(mark.isspace() for mark in job + model):  # which parts conditions there

@@ -1,7 +1,7 @@
 """The life of a job: attempts and their time, how they ended, recoveries, runs."""
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
@@ -11,7 +11,7 @@ import msgspec
 from ett_service.charts.gantt import CategorySpan, Row, gantt
 from ett_service.charts.svg import Markup
 from ett_service.charts.units import count, duration, e2e, percent, ratio_of_e2e
-from ett_service.core.words import CATEGORY_BY_NAME, FAILURES
+from ett_service.core.words import CATEGORY_BY_NAME, FAILURES, Cause, Origin, Outcome
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import attempt_page
 from ett_service.pages.panel import Cell, Panel, table
@@ -167,11 +167,13 @@ def _ending(attempt: Answer) -> str:
 
 
 def evidence(attempt: Answer) -> str:
-    """Say how an attempt ended, and what shows it."""
-    seen = attempt["evidence"]
-    parts = [attempt["outcome"], attempt["origin"], attempt["cause"]]
-    parts += [seen["text"]] if seen else []
-    return ", ".join(part for part in parts if part)
+    """Say how an attempt ended, and what shows it, each once."""
+    outcome, seen = attempt["outcome"], attempt["evidence"]
+    said = {None, f"outcome={outcome}"}
+    if outcome == Outcome.PREEMPTED:
+        said |= {Origin.PREEMPTION, Cause.PREEMPTION}
+    parts = (outcome, attempt["origin"], attempt["cause"], seen and seen["text"])
+    return ", ".join(part for part in dict.fromkeys(parts) if part not in said)
 
 
 def attempts(job: Answer, question: Question, project: str) -> Panel:
@@ -210,7 +212,7 @@ def recoveries(job: Answer, question: Question) -> Panel | None:
     if not listed:
         return None
     parts = list(dict.fromkeys(name for each in listed for name in each["parts"]))
-    recovered = sum(map(_is_recovery, listed))
+    recovered = sum(map(is_recovery, listed))
     return Panel(
         "recoveries",
         "From each ending to the next loop",
@@ -234,7 +236,8 @@ def recoveries(job: Answer, question: Question) -> Panel | None:
     )
 
 
-def _is_recovery(each: Answer) -> bool:
+def is_recovery(each: Answer) -> bool:
+    """Tell whether it counts in time to recover."""
     return each["resumed"] is not None and each["outcome"] in FAILURES
 
 
@@ -249,6 +252,37 @@ def _recovery(each: Answer, parts: Sequence[str]) -> tuple[Cell | str, ...]:
         *(duration(each["parts"].get(name)) for name in parts),
         duration(each["stalled_seconds"]),
         duration(each["repeated_seconds"]),
+    )
+
+
+_PARTS = {
+    "queue": "queued before",
+    "scheduling": "scheduling",
+    "starting": "starting",
+    "recovering": "recovering",
+}
+
+
+def waits(job: Answer, question: Question) -> Panel | None:
+    """Tell whose wait it was until the loop, and from loop to loop."""
+    parts = job["waits"]
+    if not parts:
+        return None
+    sums: Counter[str] = Counter()
+    for owners in parts.values():
+        sums.update(owners)
+    return Panel(
+        "waits",
+        "Whose wait it was",
+        table=table(
+            "|".join(("owner", *(f"#{_PARTS[part]}" for part in parts))),
+            (
+                (owner, *(duration(owners.get(owner)) for owners in parts.values()))
+                for owner, _ in sums.most_common()
+            ),
+        ),
+        after=("By wall time. Every second has one owner.",),
+        question=question.of(",".join(f"waits.{part}" for part in parts)),
     )
 
 

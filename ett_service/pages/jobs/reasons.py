@@ -1,6 +1,6 @@
 """Why a job's ETT% is what it is: its ledger, what would gain most, and what is in doubt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,26 +8,23 @@ from ett_service.charts.bars import Bar, stacked_bars
 from ett_service.charts.units import (
     count,
     duration,
-    e2e,
     gpu_hours,
     money,
     percent,
     points,
-    ratio_of_e2e,
 )
 from ett_service.core.words import Category
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.panel import Cell, Fact, Panel, table
+from ett_service.pages.links import part_page
+from ett_service.pages.panel import Cell, Panel, table
 from ett_service.pages.window import moment
 from ett_service.report.inputs import share
 
 _HINTS = {
     Category.SCHEDULING: "Smaller or more flexible requests are placed sooner.",
     Category.HARDWARE_SETUP: "Keep nodes warm and images cached; pull them before the launch.",
-    Category.LAUNCHER_INIT: "The stages of the launcher below say which part is slow.",
+    Category.LAUNCHER_INIT: "Start its slowest part earlier, or cache what it makes.",
     Category.PT2_COMPILE: "A compile cache that attempts share saves most of every start but one.",
-    Category.REPEATED_TRAINING: "Save more often: a failure repeats what was not saved.",
-    Category.CHECKPOINT_BLOCKING: "Save asynchronously, or less often.",
     Category.RECOMPILE: "Mark what varies as dynamic: each new shape compiles again.",
     Category.EVALUATION: "Evaluate on other accelerators, or less often.",
     Category.STALLED: "Hangs end sooner with a watchdog; starved loops need more loaders.",
@@ -36,56 +33,42 @@ _HINTS = {
     Category.UNATTRIBUTED: "No phase was reported here: record this part of the trainer.",
 }
 
+# Of what saves and failures waste, by what the interval should be. A shorter one repeats less and
+# blocks more.
+_OF_SAVES: Mapping[Category, Mapping[str | None, str]] = {
+    Category.REPEATED_TRAINING: {
+        None: "Save more often: a failure repeats what was not saved.",
+        "keep": "It saves about as often as is best, so only fewer failures repeat less.",
+        "save_more_often": "Save every {best} instead of {now}: a failure repeats less, saves "
+        "block more, and in sum {gain} of WTT% is gained.",
+        "save_less_often": "Only fewer failures repeat less: it saves every {now}, and every "
+        "{best} is best, as it blocks less.",
+    },
+    Category.CHECKPOINT_BLOCKING: {
+        None: "Save asynchronously, or less often.",
+        "keep": "Save asynchronously: it saves about as often as is best.",
+        "save_more_often": "Save asynchronously. Saving less often would lose more: it saves "
+        "every {now}, and every {best} is best.",
+        "save_less_often": "Save every {best} instead of {now}: saves block less, a failure "
+        "repeats more, and in sum {gain} of WTT% is gained.",
+    },
+}
 
-def facts(job: Answer, cohort: Answer) -> list[Fact]:
-    """Return the numbers at the head of a job."""
-    held = job["gpu_seconds"]
-    so_far = " so far" if job["provisional"] else ""
-    return [
-        Fact("ETT%", percent(ratio_of_e2e(job, "ett_ratio")), f"by wall time{so_far}"),
-        Fact("E2E", duration(e2e(job)), f"wall time{so_far}"),
-        Fact("time to start", duration(job["time_to_start_seconds"]), _beside(cohort)),
-        Fact(
-            "failures",
-            count(job["failures"]),
-            f"{count(job['infra_failures'])} infra, {count(len(job['attempts']))} attempts",
-        ),
-        Fact("unsaved training", duration(job["unsaved_training_seconds"]), "lost with failures"),
-        Fact(
-            "GPU-hours",
-            gpu_hours(None if held is None else sum(held.values())),
-            f"on {count(job['gpus'])} accelerators" if job["gpus"] else "accelerators unknown",
-        ),
-        Fact("WTT%", percent(ratio_of_e2e(job, "wasted_ratio")), "of training, by wall time"),
-        *_cost(job),
-    ]
-
-
-def _cost(job: Answer) -> list[Fact]:
-    """Tell what the job cost where a price is known of all of its time."""
-    costs, currency = _costs(job)
-    if not costs:
-        return []
-    so_far = " so far" if job["provisional"] else ""
-    effective = costs[Category.EFFECTIVE_TRAINING] or 0.0
-    note = f"{money(job['cost']['total'] - effective, currency)} not effective{so_far}"
-    return [Fact("cost", money(job["cost"]["total"], currency), note)]
-
-
-def _beside(cohort: Answer) -> str:
-    """Say what the jobs of the same model take, in the four weeks up to this job's end."""
-    starts = cohort["time_to_start"]
-    if not starts["count"]:
-        return "wall time"
-    p50, p90 = duration(starts["p50"]), duration(starts["p90"])
-    return f"its model: p50 {p50}, p90 {p90}, n={count(starts['count'])}"
+_PAGES: Mapping[Category, tuple[str, str]] = {
+    Category.HARDWARE_SETUP: ("stages", "Its stages"),
+    Category.LAUNCHER_INIT: ("stages", "Its stages"),
+    Category.PT2_COMPILE: ("compile", "Its compiles"),
+    Category.RECOMPILE: ("compile", "Its compiles"),
+    Category.SHUTDOWN: ("stages", "Its stages"),
+}
+"""Which page tells more of a category."""
 
 
 def ledger_panel(job: Answer, question: Question) -> Panel:
     """Draw the job's whole time as one bar, with its table."""
     spent = {Category(name): seconds for name, seconds in job["categories"].items()}
     held = job["gpu_seconds"] or {}
-    costs, currency = _costs(job)
+    costs, currency = costs_of(job)
     return Panel(
         "ledger",
         "Ledger",
@@ -112,7 +95,7 @@ def ledger_panel(job: Answer, question: Question) -> Panel:
     )
 
 
-def _costs(job: Answer) -> tuple[Mapping[str, float | None], str]:
+def costs_of(job: Answer) -> tuple[Mapping[str, float | None], str]:
     """Return the cost by category; empty where any of the time has no price."""
     cost = job["cost"]
     if cost is None or cost["total"] is None:
@@ -169,10 +152,11 @@ class Loss:
     points: str
     amount: str
     hint: str
+    lead: Cell | None  #: to what tells more
 
 
-def losses(job: Answer, advice: Any) -> list[Loss]:
-    """Return what keeps ETT% from the whole, the largest first: what would gain most."""
+def losses(job: Answer, advice: Any, project: str) -> list[Loss]:
+    """Return what keeps ETT% from the whole, the largest first."""
     held = job["gpu_seconds"] or {}
     ranked = sorted(
         (
@@ -189,31 +173,31 @@ def losses(job: Answer, advice: Any) -> list[Loss]:
             duration(seconds)
             + (f", {gpu_hours(held[category])} GPU-hours" if held.get(category) else ""),
             _hint(category, advice),
+            _lead(category, job, project),
         )
         for category, seconds in ranked
     ]
 
 
 def _hint(category: Category, advice: Any) -> str:
-    of_saves = category in {Category.CHECKPOINT_BLOCKING, Category.REPEATED_TRAINING}
-    if of_saves and advice["verdict"] in {"save_less_often", "save_more_often"}:
-        current = duration(advice["current"]["interval_seconds"])
-        best = duration(advice["best"]["interval_seconds"])
-        return f"It saves every {current}; its failures and saves make every {best} best."
-    return _HINTS[category]
+    if category not in _OF_SAVES:
+        return _HINTS[category]
+    verdict = advice["verdict"]
+    hint = _OF_SAVES[category][verdict]
+    if verdict is None:
+        return hint
+    return hint.format(
+        now=duration(advice["current"]["interval_seconds"]),
+        best=duration(advice["best"]["interval_seconds"]),
+        gain=points(advice["gain"]["wasted_ratio"]).removeprefix("+"),
+    )
 
 
-def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
-    """Say how the job does, and what it loses most by."""
-    if not job["e2e_seconds"]:
-        yet = " yet" if job["provisional"] else ""
-        return f"Its E2E is empty{yet}, so there is no ETT%."
-    so_far = " so far" if job["provisional"] else ""
-    text = f"ETT {percent(job['ett_ratio'])} by wall time{so_far}"
-    if not ranked:
-        return f"{text}: nothing was lost."
-    most = ranked[0]
-    return f"{text}: most is lost by {most.category}, {most.points} ({most.amount})."
+def _lead(category: Category, job: Answer, project: str) -> Cell | None:
+    if category not in _PAGES or job["pruned_at"]:  # which has neither stages nor compiles
+        return None
+    part, text = _PAGES[category]
+    return Cell(text, href=part_page(job["job"], part, project))
 
 
 _MOST_GAPS = 8

@@ -1,5 +1,6 @@
 """Two sets of jobs beside each other: two jobs, versions or weeks."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query
@@ -27,6 +28,8 @@ _FIGURES = {
     "failures_per_gpu_hour": "failures per GPU-hour",
 }
 _NAMES = ("base", "with", "base_from", "base_to", "with_from", "with_to", "project")
+_OFFERED = ("model", "code_version", "cluster", "hardware", "team", "kind", "job")
+_RECENT = 50
 
 
 @ROUTER.get("/compare")
@@ -40,14 +43,20 @@ async def show_comparison(
     given = {name: request.query_params.get(name, "").strip() for name in _NAMES}
     question = Question("/v1/regressions/compare", {**_split(given), "project": project})
     is_asked = bool(given["base"] and given["with"]) or bool(given["base_to"] or given["with_from"])
-    answer = await ask(question) if is_asked else None
+    recent = Question("/v1/jobs", {"project": project, "sort": "-started_at", "limit": _RECENT})
+    models = Question("/v1/fleet/summary", {"project": project, "group_by": "model"})
+    first, jobs = await ask.all(question if is_asked else models, recent)
+    answer = first if is_asked else None
     return page(
         request,
         "compare.html",
         session,
         given=given,
         sentence=_sentence(answer) if answer else "Two sets of jobs, beside each other",
+        certainty=_certainty(answer) if answer and not _empty(answer) else "",
         answer=answer,
+        offered=_offered(jobs["jobs"]),
+        examples=[] if answer else _examples(first["groups"], jobs["jobs"], project),
         panels=[
             _difference(answer, question),
             _figures(answer, question),
@@ -68,21 +77,69 @@ def _split(given: dict[str, str]) -> dict[str, object]:
     return query
 
 
+def _offered(jobs: Sequence[Answer]) -> list[str]:
+    """Return the conditions that the latest jobs meet."""
+    met = (f"{name}:{job[name]}" for name in _OFFERED for job in jobs if job[name])
+    return [condition for condition in dict.fromkeys(met) if _is_one(condition)]
+
+
+def _examples(models: Sequence[Answer], jobs: Sequence[Answer], project: str) -> list[Cell]:
+    """Lead to the two models with most time, and to the latest job that has any and its model."""
+    named = (f"model:{each['group']['model']}" for each in models if each["group"].get("model"))
+    most = [condition for condition in named if _is_one(condition)][:2]
+    lived = [job for job in jobs if job["model"] and job["e2e_seconds"]]
+    beside = [(f"model:{job['model']}", f"job:{job['job']}") for job in lived]
+    pairs = [tuple(most)] if most[1:] else []
+    pairs += [pair for pair in beside if all(map(_is_one, pair))][:1]
+    return [
+        Cell(
+            f"{base} and {other}",
+            href=Question("/compare", {"base": base, "with": other, "project": project}).address,
+        )
+        for base, other in pairs
+    ]
+
+
+def _is_one(condition: str) -> bool:
+    """Tell whether a field, which parts conditions at spaces, reads it as one."""
+    return not any(mark.isspace() for mark in condition)
+
+
 def _sentence(answer: Answer) -> str:
+    """Say by how much ETT% differs, which is exact, and what most of that is."""
     if empty := _empty(answer):
         return f"No job matches {' and '.join(empty)}: there is nothing to compare."
+    ett = answer["ett"]
+    if not ett["parts"]:
+        return "A set has no time, so it has no ETT%."
+    apart = ett["points"]
+    if f"{abs(apart):.1f}" == "0.0":
+        return f"ETT% is {percent(ett['with_ratio'])} in both, by wall time."
+    most = max(ett["parts"], key=lambda part: part["points"] * apart)
+    return (
+        f"ETT% {abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}, "
+        f"{percent(ett['with_ratio'])} beside {percent(ett['base_ratio'])} by wall time; "
+        f"{most['category']} explains {abs(most['points']):.1f}."
+    )
+
+
+def _certainty(answer: Answer) -> str:
+    """Say what of it chance would not make."""
+    few = "With one job, that cannot be told from chance. " if _is_of_one_job(answer) else ""
     differing = [each for each in answer["compared"] if each["outcome"] in {"worse", "better"}]
     if not differing:
-        return "Nothing differs by more than chance would make it."
-    ett = answer["ett"]
+        return f"{few}No figure differs by more than chance would make it."
     first = max(differing, key=lambda each: abs((each["worse_by"] or 1.0) - 1.0))
     worse = sum(each["outcome"] == "worse" for each in differing)
     return (
-        f"ETT {percent(ett['base_ratio'])} and {percent(ett['with_ratio'])} by wall time. "
-        f"{count(worse)} worse, {count(len(differing) - worse)} better of "
+        f"{few}{count(worse)} worse, {count(len(differing) - worse)} better of "
         f"{count(len(answer['compared']))} figures; {_in_words(first['figure'])} differs "
         f"most: {factor(first['ratio'])}, {first['outcome']}."
     )
+
+
+def _is_of_one_job(answer: Answer) -> bool:
+    return 1 in (answer["base"]["job_count"], answer["with"]["job_count"])
 
 
 def _in_words(figure: str) -> str:

@@ -14,6 +14,11 @@ from ett_service.pages.terms import CATEGORIES
 from ett_service.pages.window import moment
 
 _MOST_STEPS = 8
+_STAR = "* "  #: before a cohort of the finding, beside others
+_WIDER = (
+    "Shares of the change of the mean over all cohorts of the project at that time; a star marks "
+    "those of this finding, which need not have most of it."
+)
 
 
 def contributions(finding: Answer, question: Question) -> list[Panel]:
@@ -38,13 +43,16 @@ def _shares(by: str, finding: Answer, question: Question, note: str) -> Panel:
     ranked = sorted(shares.items(), key=lambda share: -abs(share[1]))
     left = ranked[_MOST_STEPS:]
     leads = {name: _LEADS[by](finding, name) for name in shares}
-    steps = [Step(_named(by, name), share, leads[name]) for name, share in ranked[:_MOST_STEPS]]
+    own = {name for name in shares if by != "cohort" or _is_own(finding, name)}
+    is_wider = len(own) < len(shares)
+    names = {name: _STAR * (is_wider and name in own) + _named(by, name) for name in shares}
+    steps = [Step(names[name], share, leads[name]) for name, share in ranked[:_MOST_STEPS]]
     is_better = finding["verdict"] == "improvement"
     if left:
         steps.append(Step(f"{count(len(left))} others", sum(share for _, share in left)))
     return Panel(
         f"by-{by}",
-        f"Where it comes from, by {by}",
+        "The change over all cohorts" if is_wider else f"Where it comes from, by {by}",
         chart=bridge(
             f"by-{by}",
             f"The change, {by} by {by}",
@@ -55,9 +63,9 @@ def _shares(by: str, finding: Answer, question: Question, note: str) -> Panel:
         ),
         table=table(
             f"{by}|#share of the change",
-            [(Cell(_named(by, name), href=leads[name]), percent(part)) for name, part in ranked],
+            [(Cell(names[name], href=leads[name]), percent(part)) for name, part in ranked],
         ),
-        after=(note,) if note else (),
+        after=tuple(text for text in (_WIDER * is_wider, note) if text),
         question=question.of(f"attribution.{by}_shares"),
     )
 
@@ -85,6 +93,12 @@ def _labels(cohort: str) -> dict[str, str]:
     """Read ``cluster=eu-1,model=llm-70b``; nothing where a part is no dimension."""
     labels = dict(part.partition("=")[::2] for part in cohort.split(","))
     return labels if all(name in GROUPS for name in labels) else {}
+
+
+def _is_own(finding: Answer, cohort: str) -> bool:
+    """Tell whether a cohort is part of that of the finding."""
+    labels = _labels(cohort)
+    return all(labels.get(name) == value for name, value in finding["cohort"].items())
 
 
 def _jobs_since(

@@ -29,6 +29,7 @@ from ett_service.pages.jobs.life import axis, since_midnight, unix
 from ett_service.pages.links import attempt_page, dashboard, quoted, regression_page
 from ett_service.pages.panel import ARROW, FEW, Cell, Fact, Panel, table
 from ett_service.pages.regressions.evidence import contributions, examples, suspects
+from ett_service.pages.regressions.standing import standing
 from ett_service.pages.render import HEADERS, page
 from ett_service.pages.route import Asking, OwnForm, SignedIn, now_of, router
 from ett_service.pages.window import moment
@@ -60,6 +61,7 @@ async def show_finding(
         subject=subject_in_words(finding),
         cohort=cohort(finding["cohort"]),
         sentence=_sentence(finding),
+        standing=standing(finding),
         cost=cost(finding["impact"]),
         facts=_facts(finding),
         course=await _course(ask, finding, question),
@@ -71,6 +73,7 @@ async def show_finding(
         may_decide=session.may("admin"),
         verdicts=_DECIDED,
         mute_days=_MUTE_DAYS,
+        mutes=[(mute["id"], _covered(mute)) for mute in finding["mutes"]],
         acts=f"/regressions/{quoted(finding_id)}",
         grafana=dashboard(request, "ett-regressions"),
     )
@@ -295,22 +298,45 @@ def _tiny(number: float | None) -> str:
 
 
 def _history(finding: Answer) -> Panel:
+    rows = [
+        (change["at"], change["what"].replace("_", " "), change["by_name"] or change["by"], change)
+        for change in finding["history"]
+    ]
+    rows += [
+        (
+            mute["made_at"],
+            f"muted {_covered(mute)} until {moment(mute['until'])}",
+            mute["made_by_name"] or mute["made_by"],
+            mute,
+        )
+        for mute in finding["mutes"]
+    ]
     return Panel(
         "history",
         "Who did what",
         table=table(
             "when (UTC)|what|by|why",
             (
-                (
-                    moment(change["at"]),
-                    change["what"].replace("_", " "),
-                    change["by_name"] or change["by"],
-                    change["why"] or "-",
-                )
-                for change in finding["history"]
+                (moment(at), what, by, source["why"] or "-")
+                for at, what, by, source in sorted(rows, key=lambda row: row[0])
             ),
         ),
+        after=("Mutes are those in force.",) if finding["mutes"] else (),
     )
+
+
+def _covered(mute: Answer) -> str:
+    """Name what a mute covers, which may be more than one finding."""
+    return " ".join(filter(None, (cohort(mute["cohort"]), mute["phase"])))
+
+
+@ROUTER.post("/regressions/{finding_id}/unmute")
+async def unmute(finding_id: str, ask: Asking, form: OwnForm) -> Response:
+    """End a mute that covers a finding."""
+    project = form.get("project", "")
+    path = f"/v1/regressions/mutes/{quoted(form.get('mute', ''))}"
+    await ask.write("DELETE", Question(path, {"project": project}))
+    return _back_to(finding_id, project)
 
 
 @ROUTER.post("/regressions/{finding_id}/{act}")
@@ -325,6 +351,10 @@ async def decide(
     project = form.get("project", "")
     question = Question(f"/v1/regressions/{quoted(finding_id)}/{act}", {"project": project})
     await ask.write("POST", question, _body(act, form, now_of(request)))
+    return _back_to(finding_id, project)
+
+
+def _back_to(finding_id: str, project: str) -> Response:
     return RedirectResponse(regression_page(finding_id, project), 303, HEADERS)
 
 

@@ -17,6 +17,7 @@ from ett_service.charts.units import (
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard, regression_page
 from ett_service.pages.panel import ARROW, Cell, Panel, table
+from ett_service.pages.regressions.standing import standing
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, router
 from ett_service.pages.window import moment
@@ -55,8 +56,7 @@ async def show_regressions(request: Request, session: SignedIn, ask: Asking) -> 
         sorts=_SORTS,
         sort=sort,
         table=table(
-            "what|cohort|verdict|state|#before and after|#factor|#GPU-hours a week|onset (UTC)"
-            "|triage",
+            "what|cohort|verdict|state|#before and after|#factor|#GPU-hours a week|onset (UTC)",
             [_row(finding) for finding in answer["regressions"]],
         ),
         following=f"/regressions?{urlencode({**kept, 'cursor': more}, doseq=True)}" if more else "",
@@ -105,22 +105,14 @@ def _cause_row(cause: Answer) -> tuple[Cell | str, ...]:
     )
 
 
-def _state(finding: Answer) -> str:
-    remarks = [remark for remark in (finding["ended"],) if remark in ("gone", "merged")]
-    if finding["muted_until"]:
-        remarks.append("muted")
-    return f"{finding['state']} ({', '.join(remarks)})" if remarks else str(finding["state"])
-
-
 def _row(finding: Answer) -> tuple[Cell | str, ...]:
     return (
         Cell(subject_in_words(finding), href=regression_page(finding["id"], finding["project"])),
         cohort(finding["cohort"]),
         finding["verdict"].replace("_", " "),
-        _state(finding),
+        standing(finding),
         level_change(finding, ARROW),
         factor(finding["ratio"]),
         amount(finding["impact"]["gpu_hours_per_week"]),
         moment(finding["onset_at"]),
-        finding["triage"] or ("acknowledged" if finding["acknowledged_at"] else "-"),
     )

@@ -139,6 +139,12 @@ function follow() {
   source.addEventListener("message", () => takeIn());
 }
 
+// Times are shown in UTC; where the pointer rests on one, its title is the reader's own time.
+document.addEventListener("mouseover", (event) => {
+  const time = event.target.closest("time");
+  if (time) time.title = new Date(time.dateTime).toLocaleString([], { dateStyle: "medium", timeStyle: "long" });
+});
+
 // Sliders say their value while they move, and are answered where they stop.
 document.addEventListener("input", (event) => {
   const shown = event.target.closest("form[data-answers] label")?.querySelector("output");

@@ -19,17 +19,18 @@ def printed(served: Server, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_the_ledger_sums_to_e2e_to_the_microsecond(printed: str) -> None:
-    rows = dict(re.findall(r"^(\w+) +(\d+\.\d{6}) +\d", printed, re.MULTILINE))
-    e2e = rows.pop("E2E")
-    assert e2e == "559.999999"
-    assert sum(int(text.replace(".", "")) for text in rows.values()) == 559_999_999
-    assert rows["effective_training"] == "280.000000"
+def test_the_ledger_shows_the_length_and_share_of_each_category(printed: str) -> None:
+    rows = re.findall(r"^(\w+) +(\d+m \d\ds|\d+\.\ds) +([\d.]+)%$", printed, re.MULTILINE)
+    *parts, whole = rows
+    assert whole == ("E2E", "9m 20s", "100.00")
+    assert ("effective_training", "4m 40s", "50.00") in parts
+    assert sum(float(share) for *_, share in parts) == pytest.approx(100, abs=0.05)
 
 
 def test_the_head_has_the_numbers_of_the_job(printed: str) -> None:
     assert printed.startswith("llm-7b: finished\n")
-    assert re.search(r"50\.00% +0:09:20\.0 +0:02:00\.0 +1 ", printed)
+    assert re.search(r"50\.00% +9m 20s +2m 00s +1 ", printed)
+    assert "of infra or preemption" in printed.splitlines()[1]
 
 
 def test_a_failure_is_shown_with_its_cause_and_the_evidence(printed: str) -> None:
@@ -39,14 +40,14 @@ def test_a_failure_is_shown_with_its_cause_and_the_evidence(printed: str) -> Non
 
 
 def test_a_recovery_is_shown_with_what_it_was_spent_on(printed: str) -> None:
-    assert re.search(r"0 -> 1 +90\.000000 +.*restart_wait 30\.0", printed)
+    assert re.search(r"0 -> 1 +1m 30s +.*restart_wait 30\.0s", printed)
 
 
 def test_waits_are_shown_by_owner_and_each_recovery_too(printed: str) -> None:
-    waits = re.findall(r"^(starting|recovering) +(\w+) +(\d+\.\d{6})$", printed, re.MULTILINE)
-    sums = {part: sum(float(each[2]) for each in waits if each[0] == part) for part, *_ in waits}
-    assert sums == {"starting": 119.999999, "recovering": 90.0}
-    assert re.search(r"0 -> 1 +90\.000000 .*scheduler 30\.0", printed)
+    waits = re.findall(r"^(starting|recovering) +(\w+) +(\d+\.\ds)$", printed, re.MULTILINE)
+    assert {("recovering", "scheduler", "30.0s")} < set(waits)
+    assert {part for part, *_ in waits} == {"starting", "recovering"}
+    assert re.search(r"0 -> 1 +1m 30s .*scheduler 30\.0s", printed)
 
 
 def test_the_gaps_that_the_numbers_rest_on_are_shown(printed: str) -> None:
@@ -71,7 +72,7 @@ def test_slow_steps_are_shown_where_steps_measure_them(
 
     assert "reference speed" not in printed
     assert main(["job", "slow"]) == 0
-    row = r"0:06:00\.0 +85\.71% +0:01:00\.0 +0:00:00\.0 +1 s$"
+    row = r"6m 00s +85\.71% +1m 00s +0\.0s +1 s$"
     assert re.search(row, capsys.readouterr().out, re.MULTILINE)
 
 
@@ -94,7 +95,7 @@ def test_what_ranks_report_of_themselves_is_shown(
     assert "waited for data" not in printed
     assert main(["job", "ranks"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^ +0:00:06\.0 +10\.00% +1$", shown, re.MULTILINE)
+    assert re.search(r"^ +6\.0s +10\.00% +1$", shown, re.MULTILINE)
     assert re.search(r"^ +0 +0\.25 s +2 +0 +1 +0$", shown, re.MULTILINE)
     assert re.search(r"waits for data +1 +- +0\.3 s +0\.06 s +2 +1$", shown, re.MULTILINE)
     assert re.search(r"attempts missing hooks +1$", shown, re.MULTILINE)
@@ -133,10 +134,8 @@ def test_the_runs_of_a_job_are_shown_where_there_are_several(
 
     assert main(["job", "repeated", "--url", served.url, "--key", served.key]) == 0
     shown = capsys.readouterr().out
-    assert re.search(
-        r"^ *1 +\S+ \S+ +finished +80\.00% +0:10:00\.0 .* 3:00:00\.0$", shown, re.MULTILINE
-    )
-    assert "Between runs: 3:00:00.0, in no E2E." in shown
+    assert re.search(r"^ *1 +\S+ \S+ +finished +80\.00% +10m 00s .* 3h 00m$", shown, re.MULTILINE)
+    assert "Between runs: 3h 00m, in no E2E." in shown
     assert "idle before" not in printed
     assert "Between runs" not in printed
 
@@ -160,14 +159,14 @@ def test_where_start_up_went_is_shown_by_stage(
     wait_for(lambda: served.knows("staged"))
 
     assert main(["job", "staged", "--url", served.url, "--key", served.key]) == 0
-    row = r"^launcher_init +(.+?)  +([\d.]+) +(\S+%)$"
+    row = r"^launcher_init +(.+?)  +([\d.]+s) +(\S+%)$"
     shown = capsys.readouterr().out
     assert "Spans add up to 180.00% of E2E, the ledger to 100%." in shown
     rows = re.findall(row, shown, re.MULTILINE)
     assert rows == [
-        ("imports", "6.000000", "60.00%"),
-        ("device_init", "2.000000", "20.00%"),
-        ("(no stage)", "2.000000", "20.00%"),
+        ("imports", "6.0s", "60.00%"),
+        ("device_init", "2.0s", "20.00%"),
+        ("(no stage)", "2.0s", "20.00%"),
     ]
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +9,9 @@ import pytest
 from ett_service.cli.main import main
 from ett_service.cli.verb import now_us
 from ett_service.core.intervals import rfc3339
+from tests.builders import terminal
 from tests.builders.servers.ett import Server
+from tests.builders.servers.processes import ETT
 from tests.builders.servers.waiting import wait_for
 from tests.cli.conftest import story
 
@@ -24,9 +27,23 @@ def test_jobs_are_listed_with_their_headline_numbers(capsys: pytest.CaptureFixtu
     assert head.split()[:3] == ["job", "state", "ETT%"]
     (row,) = (row.split() for row in rows if row.startswith("llm-7b"))
     assert row[1:] == [
-        "finished", "50.00%", "0:09:20.0", "1", "2026-03-01", "08:00:00", "0:02:00.0", "8", "-",
-        "0.6",
+        "finished", "50.00%", "9m", "20s", "1", "2026-03-01", "08:00:00", "2m", "00s", "8", "-",
+        "0.6", "1m", "30s", "2026-03-01", "08:09:20",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sort", "heading"),
+    [("-lost_gpu_seconds", "lost"), ("-unsaved_training_seconds", "unsaved"), ("job", None)],
+)
+@pytest.mark.usefixtures("served")
+def test_a_narrow_terminal_keeps_the_column_that_jobs_are_sorted_by(
+    sort: str, heading: str | None
+) -> None:
+    shown = terminal.shown([ETT, "jobs", "--sort", sort], 60, {**os.environ, "NO_COLOR": "1"})
+    table, _, left_out = shown.partition("(too narrow for:")
+    assert left_out
+    assert [each for each in ("lost", "unsaved") if each in table] == [*filter(None, [heading])]
 
 
 def test_a_job_that_only_queued_has_no_ratio_of_its_empty_time(
@@ -42,7 +59,7 @@ def test_a_job_that_only_queued_has_no_ratio_of_its_empty_time(
     assert main(["job", "only-queued"]) == 0
     _, head, row, *_ = capsys.readouterr().out.splitlines()
     assert head.split()[:2] == ["ETT%", "E2E"]
-    assert row.split() == ["-", "-", "-", "0", "0", "-", "0:00:00.0"]
+    assert row.split() == ["-", "-", "-", "0", "0", "-", "0.0s"]
 
     assert main(["jobs", "--q", "only-queued", "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)

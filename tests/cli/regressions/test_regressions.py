@@ -1,6 +1,7 @@
 """``ett regressions`` against a real server, whose database holds the findings of a search."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,10 +19,12 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.record.keys import create_project
+from tests.builders import terminal
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import DIALECTS, new_database
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.builders.servers.ett import Server, serving
+from tests.builders.servers.processes import ETT
 
 pytestmark = pytest.mark.xdist_group("regressions")
 
@@ -73,14 +76,24 @@ def printed_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(printed(capsys, *arguments, "--json"))
 
 
+def test_a_narrow_terminal_says_what_changed_by_how_much_and_how_severe_it_is() -> None:
+    command = [ETT, "regressions", "list", "--phase", "pt2_compile", "--state", "firing"]
+    shown = terminal.shown(command, 80, {**os.environ, "NO_COLOR": "1"})
+    table, _, left_out = re.sub(r"\x1b\[[0-9;]*m", "", shown).partition("(too narrow for:")
+    assert max(map(len, table.splitlines())) <= 80
+    for said in ("pt2_compile", "firing", "13m", "high"):
+        assert said in table
+    assert "verdict" in left_out
+
+
 def test_findings_are_listed_in_words_and_as_json(
     served: Regressed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = printed(capsys, "list", "--state", "firing", "--verdict", "regression")
     (row,) = [line for line in table.splitlines() if line.startswith(served.compiles)]
     assert re.search(
-        r"firing +pt2_compile +cluster:a model:llm-70b +x 1.65 +2026-02-21 12:00:00 +212"
-        r" +8m 06s -> 13m 24s +high +regression", row
+        r"firing +pt2_compile +cluster:a model:llm-70b +8m 06s -> 13m 24s +high +x 1.65 +212"
+        r" +2026-02-21 12:00:00 +regression", row
     )  # fmt: skip
     (row,) = [line for line in table.splitlines() if line.startswith(served.failures)]
     assert "failures_per_gpu_hour  cluster:b" in row

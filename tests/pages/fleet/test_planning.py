@@ -1,5 +1,7 @@
 """Checkpoints, what-if, changes and comparisons show what the API answers."""
 
+from urllib.parse import parse_qs, urlsplit
+
 from ett_service.charts.units import amount, duration, percent, points, value
 from ett_service.charts.units import cohort as conditions
 from ett_service.core.words import Category, Origin
@@ -186,3 +188,33 @@ def test_a_set_without_jobs_is_said_and_not_taken_for_no_difference(site: Site) 
     page = Document.of(site.reader().get("/compare?base=model:nobody&with=model:llm-live"))
     assert page.text_of("h1") == "No job matches the base: there is nothing to compare."
     assert not page.all("table")
+
+
+def test_a_comparison_begins_with_the_exact_difference_of_ett(site: Site) -> None:
+    query = {"base": "model:llm-live", "with": "job:live-failed"}
+    page = Document.of(site.reader().get("/compare", params=query))
+    answer = site.api().get("/v1/regressions/compare", params=query).json()
+    ett = answer["ett"]
+    assert answer["with"]["job_count"] == 1
+    most = max(ett["parts"], key=lambda part: part["points"] * ett["points"])
+    assert page.text_of("h1") == (
+        f"ETT% {abs(ett['points']):.1f} points {'higher' if ett['points'] > 0 else 'lower'}, "
+        f"{percent(ett['with_ratio'])} beside {percent(ett['base_ratio'])} by wall time; "
+        f"{most['category']} explains {abs(most['points']):.1f}."
+    )
+    said = page.text_of("main")
+    assert "With one job, that cannot be told from chance." in said
+    assert "What is in both counts for the second only." in said
+
+
+def test_the_empty_form_offers_what_the_fleet_has(site: Site) -> None:
+    reader = site.reader()
+    page = Document.of(reader.get("/compare"))
+    offered = [each.attributes["value"] for each in page.all("option")]
+    assert {"model:llm-live", "job:live-failed"} < set(offered)
+    examples = [link for link in page.links if link.startswith("/compare?")]
+    pairs = [parse_qs(urlsplit(link).query) for link in examples]
+    assert [each["base"][0].partition(":")[0] for each in pairs] == ["model", "model"]
+    assert [each["with"][0].partition(":")[0] for each in pairs] == ["model", "job"]
+    for link in examples:
+        assert "ETT%" in Document.of(reader.get(link)).text_of("h1")

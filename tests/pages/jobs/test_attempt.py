@@ -1,7 +1,7 @@
 """An attempt's page shows its stages as bars, and the numbers of the API."""
 
 from ett_service.charts.units import duration, percent
-from ett_service.pages.jobs.life import unix
+from ett_service.pages.jobs.life import evidence, unix
 from tests.builders.servers.site import Document, Site
 
 PATH = "/jobs/live-failed/attempts/0"
@@ -47,3 +47,12 @@ def test_attempts_lead_to_each_other_and_back_to_their_job(site: Site) -> None:
 def test_a_running_attempt_says_so(site: Site) -> None:
     sentence = Document.of(site.reader().get("/jobs/live-running/attempts/0")).text_of("h1")
     assert sentence.startswith("Attempt 0 has been running for ")
+
+
+def test_a_preemption_is_said_once() -> None:
+    preempted = {"outcome": "preempted", "origin": "preemption", "cause": "preemption"}
+    assert evidence({**preempted, "evidence": {"text": "outcome=preempted"}}) == "preempted"
+    by = {"text": "preempted_by=llm-405b"}
+    assert evidence({**preempted, "evidence": by}) == "preempted, preempted_by=llm-405b"
+    failed = {"outcome": "failed", "origin": "infra", "cause": "host", "evidence": None}
+    assert evidence(failed) == "failed, infra, host"

@@ -72,7 +72,7 @@ def test_a_job_that_only_queued_has_no_ratio_of_its_empty_time(site: Site) -> No
         "queued", "-", "-", "-",
     ]  # fmt: skip
     of_job = site.reader().get("/jobs/live-queued").text
-    assert "Its E2E is empty yet, so there is no ETT%." in of_job
+    assert "It has waited in the queue for 20m 00s so far." in of_job
     assert "Why is it" not in of_job
 
 

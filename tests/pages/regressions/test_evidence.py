@@ -61,6 +61,21 @@ def test_of_many_the_smallest_are_drawn_as_one() -> None:
     assert "2 others" in str(panel.chart)
 
 
+def test_shares_of_cohorts_beyond_the_finding_are_said_to_be_of_all() -> None:
+    found = _found({}, {"cluster=cedar,model=a": 0.7, "cluster=birch,model=": 0.3})
+    (panel,) = contributions(found, QUESTION)
+    assert panel.title == "The change over all cohorts"
+    assert any("over all cohorts of the project" in text for text in panel.after)
+    assert panel.table is not None
+    assert [row[0].text for row in panel.table.rows] == [
+        "cluster:cedar model:a",
+        "* cluster:birch model:(unknown)",
+    ]
+    inside = _found({}, {"cluster=birch,model=": 1.0})
+    (panel,) = contributions(inside, QUESTION)
+    assert panel.title == "Where it comes from, by cohort"
+
+
 def _suspected(dimension: str, value: str) -> str:
     suspect = {"dimension": dimension, "value": value, "explains": 0.9, "attempts": 9}
     found = {

@@ -64,6 +64,31 @@ def test_who_may_administer_decides_and_it_is_written_down(site: Site, address: 
     assert muted == "2026-03-16T06:00:00.000000Z"
 
 
+def test_a_mute_is_told_where_the_state_is_and_can_be_ended(site: Site, address: str) -> None:
+    browser = site.reader()
+    path = address.partition("?")[0]
+    form = {"token": Document.of(browser.get(address)).form_token, "project": "research"}
+    browser.post(f"{path}/mute", data={**form, "why": "until the fix", "days": "30"})
+    until = "muted until 2026-04-08 06:00"
+    muted = Document.of(browser.get(address))
+    assert until in muted.text_of("span", class_="state state-firing")
+    assert "until the fix" in muted.text_of("section", id="history")
+    for page in ("/regressions", "/"):
+        assert until in Document.of(browser.get(page)).text_of("main")
+
+    ids = {each.attributes["value"] for each in muted.all("input", name="mute")}
+    assert ids
+    for mute in ids:
+        answer = browser.post(f"{path}/unmute", data={**form, "mute": mute})
+        assert answer.headers["location"] == address
+    assert site.api().get(f"/v1{address}").json()["muted_until"] is None
+    assert "muted" not in Document.of(browser.get(address)).text_of(
+        "span", class_="state state-firing"
+    )
+    stranger = browser.post(f"{path}/unmute", data={"mute": "x"})
+    assert stranger.status_code == 403
+
+
 def test_the_forms_act_on_the_project_of_the_finding_whatever_the_address_says(
     site: Site, address: str
 ) -> None:
