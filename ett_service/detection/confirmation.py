@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -29,9 +30,10 @@ from ett_service.storage.regressions.cohort_facts import (
     attempt_facts,
 )
 
-_ALIKE = ("hardware", "precision", "kind", "size")
+_ALIKE = ("model", "hardware", "precision", "kind", "size")
 _VERSION = "code_version"
 _MOST_READ = 200
+_ANY: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 class NotComparable(EttError):
@@ -59,20 +61,27 @@ class SettledRuns:
     """What two jobs say of a finding."""
 
     settled: Settled
+    suspect: str  #: what the second has, such as ``code_version 2026.46``
     base_n: int  #: starts of the first that were compared
     n: int
     more: int  #: starts of each version, by other jobs, that are missing for 80 % power
 
 
-def finding_values(conn: Connection, project_id: int, finding: Finding) -> list[SetValue]:
+def finding_values(
+    conn: Connection,
+    project_id: int,
+    finding: Finding,
+    alike: Mapping[str, frozenset[str]] = _ANY,
+) -> list[SetValue]:
     """Return the values of a finding's series on both sides of its onset, in order of time.
 
-    None for a cohort beyond the daily cap, and where the metric is no duration.
+    Those of attempts with values of these dimensions alone. None for a cohort beyond the daily
+    cap, and where the metric is no duration.
     """
     cohort = dict(finding.series.cohort)
     if OTHER in cohort.values():
         return []
-    where = {name: frozenset({value}) for name, value in cohort.items()}
+    where = {**alike, **{name: frozenset({value}) for name, value in cohort.items()}}
     span = (finding.before.from_us, finding.after.to_us)
     return values(conn, project_id, JobSet(where), finding.series.subject, span)
 
@@ -91,15 +100,14 @@ def experiment(
 def _planned(
     conn: Connection, project_id: int, finding: Finding, attribution: Attribution
 ) -> tuple[Experiment, Chance]:
-    before, after = _sides(conn, project_id, finding)
+    before, after = _sides(finding_values(conn, project_id, finding), finding)
     by_chance = chance(
         *([(each.job, math.log(each.us)) for each in side] for side in (before, after))
     )
     if by_chance is None or finding.ratio <= 0 or finding.ratio == 1:
         raise NotComparable("It has too few durations on a side to plan or settle by two runs.")
-    facts = attempt_facts(conn, project_id, [_key(value) for value in (*before, *after)])
     earlier, later = (
-        [facts[_key(each)] for each in side if _key(each) in facts] for side in (before, after)
+        [start.facts for start in _known(conn, project_id, side)] for side in (before, after)
     )
     dimension, value = _version(attribution, later)
     planned = Experiment(
@@ -144,8 +152,14 @@ def settled_by(
         texts = (_states(side, state) for side in sides)
         raise NotComparable("They share no kind of start: {} beside {}.".format(*texts))
     fewest = min(len({start.job for start in side}) for side in (base, other))
+    before, after = (
+        [_start(each, state) for each in _known(conn, project_id, side)]
+        for side in _sides(_like(conn, project_id, finding, planned, *sides), finding)
+    )
+    settled = settle(base, other, before=before, after=after, ratio=finding.ratio, chance=by_chance)
     return SettledRuns(
-        settle(base, other, ratio=finding.ratio, chance=by_chance),
+        settled,
+        f"{planned.dimension} {planned.after}".rstrip(),
         len(base),
         len(other),
         max(0, planned.starts - fewest),
@@ -153,7 +167,7 @@ def settled_by(
 
 
 class _Launched(NamedTuple):
-    """A start that somebody launched."""
+    """A start, and what is known of it."""
 
     us: int
     facts: AttemptFacts
@@ -164,13 +178,35 @@ def _launched(
 ) -> list[_Launched]:
     span = (finding.before.from_us, now_us)
     set_values = values(conn, project_id, JobSet(jobs=(job,)), finding.series.subject, span)
-    facts = attempt_facts(conn, project_id, [_key(value) for value in set_values])
-    launched = [
-        _Launched(value.us, facts[_key(value)]) for value in set_values if _key(value) in facts
-    ]
+    launched = _known(conn, project_id, set_values)
     if not launched:
         raise NotComparable(f"The job {job} has no complete duration of the finding's series.")
     return launched
+
+
+def _known(conn: Connection, project_id: int, set_values: Sequence[SetValue]) -> list[_Launched]:
+    """Return the starts of values, as far as their attempts are known."""
+    facts = attempt_facts(conn, project_id, [_key(value) for value in set_values])
+    return [_Launched(each.us, facts[_key(each)]) for each in set_values if _key(each) in facts]
+
+
+def _like(
+    conn: Connection,
+    project_id: int,
+    finding: Finding,
+    planned: Experiment,
+    *sides: Sequence[_Launched],
+) -> list[SetValue]:
+    """Return what the finding was made of, as far as it is like the launched and none of them."""
+    runs = [run for side in sides for run in side]
+    alike = {
+        name: frozenset(common)
+        for name in _ALIKE
+        if name != planned.dimension and (common := _values(runs, name))
+    }
+    jobs = {run.facts.job for run in runs}
+    set_values = finding_values(conn, project_id, finding, alike)
+    return [value for value in set_values if value.job not in jobs]
 
 
 def _start(run: _Launched, state: Sequence[str]) -> Start:
@@ -221,9 +257,9 @@ def _values(side: Sequence[_Launched], name: str) -> set[str]:
 
 
 def _sides(
-    conn: Connection, project_id: int, finding: Finding
+    set_values: Sequence[SetValue], finding: Finding
 ) -> tuple[list[SetValue], list[SetValue]]:
-    set_values = finding_values(conn, project_id, finding)
+    """Return the latest values before the onset, and the latest of all."""
     before = [value for value in set_values if value.at_us < finding.onset_us]
     after = [value for value in set_values if value.at_us >= finding.onset_us]
     return before[-_MOST_READ:], after[-_MOST_READ:]

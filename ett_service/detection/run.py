@@ -23,14 +23,13 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     LASTING,
-    STAYING,
     FindingKey,
     FindingState,
     StateRules,
     Transition,
-    advance,
     transition,
 )
 from ett_service.detection.attribution.attribute import attribute
@@ -102,8 +101,8 @@ def attributed(
 
 
 def days_to_read(as_of_us: int, options: Options, memory: Memory) -> int:
-    """Return how many days a run reads: both windows, and the frozen baselines of open series."""
-    first_us = min((frozen.from_us for frozen in memory.open.values()), default=as_of_us)
+    """Return how many days a run reads: both windows, and the frozen baselines of what fires."""
+    first_us = min((frozen.from_us for frozen in memory.followed.values()), default=as_of_us)
     frozen_days = -(-(as_of_us - first_us) // DAY_US)
     return min(MOST_DAYS, max(options.recent_days + options.baseline_days, frozen_days))
 
@@ -114,28 +113,31 @@ def memory_of(
     """Return the memory; *accepted* is since when values may be a series' baseline.
 
     A firing finding keeps its baseline, and what is pending its place. Days of incidents and of
-    resolved regressions are no part of a later baseline: else a recovery would look like an
-    improvement, and a relapse like nothing. An accepted change is normal from then on, and noise
-    was normal all along.
+    resolved regressions, small ones too, are no part of a later baseline: else a recovery would
+    look like an improvement, and a relapse like nothing. An accepted change is normal from then
+    on, and noise was normal all along.
     """
     frozen: dict[Series, FrozenBaseline] = {}
+    small: dict[Series, FrozenBaseline] = {}
     noise = set[Series]()
     pending: dict[Series, FrozenBaseline] = {}
     bad: dict[Series, tuple[tuple[int, int], ...]] = {}
     outages: dict[SeriesCohort, tuple[tuple[int, int], ...]] = {}
     for state in states:
         series = state.finding.series
-        if state.state is State.FIRING and state.verdict in LASTING:
+        if state.state is State.FIRING and state.verdict is Verdict.SMALL:
+            small[series] = _baseline_of(state)
+        elif state.state is State.FIRING and state.verdict in LASTING:
             frozen[series] = _baseline_of(state)
             if state.is_noise:
                 noise.add(series)
-        elif state.state is State.PENDING and state.verdict in STAYING:
+        elif state.state is State.PENDING and state.verdict in LASTING:
             pending[series] = _baseline_of(state)
         elif not state.is_noise and (span := _bad_days(state)) and series not in accepted:
             bad[series] = (*bad.get(series, ()), span)
             if is_outage(series.subject.metric, state.verdict, span):
                 outages[series.cohort] = (*outages.get(series.cohort, ()), span)
-    return Memory(frozen, frozenset(noise), pending, dict(accepted), bad, outages)
+    return Memory(frozen, frozenset(noise), small, pending, dict(accepted), bad, outages)
 
 
 def _baseline_of(state: FindingState) -> FrozenBaseline:
@@ -143,7 +145,7 @@ def _baseline_of(state: FindingState) -> FrozenBaseline:
         from_us=state.baseline_from_us,
         to_us=state.baseline_to_us,
         onset_us=state.onset_us,
-        improvement=state.verdict is Verdict.IMPROVEMENT,
+        verdict=state.verdict,
     )
 
 
@@ -152,7 +154,8 @@ def _bad_days(state: FindingState) -> tuple[int, int] | None:
     after = state.finding.after
     if state.verdict is Verdict.INCIDENT:
         return after.from_us, after.to_us
-    if state.verdict is Verdict.REGRESSION and state.resolved_us is not None:
+    is_worse = state.verdict in {Verdict.REGRESSION, Verdict.SMALL}
+    if is_worse and state.resolved_us is not None:
         return state.onset_us, state.resolved_us
     return None
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US, HOUR_US
-from ett_service.core.regressions.finding import Metric, Series, SeriesCohort, Subject
+from ett_service.core.regressions.finding import Metric, Series, SeriesCohort, Subject, Verdict
 from ett_service.core.words import Category
 from ett_service.fleet.economy import Economy
 
@@ -275,7 +275,7 @@ class FrozenBaseline:
     from_us: int
     to_us: int
     onset_us: int
-    improvement: bool
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +284,8 @@ class Memory:
 
     open: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
     noise: frozenset[Series] = frozenset()  #: open ones that explain nothing, as people said
+    small: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
+    """Those that fire and cost too little to alert: followed, too, and no reason for others."""
     pending: Mapping[Series, FrozenBaseline] = field(default_factory=dict)
     accepted: Mapping[Series, int] = field(default_factory=dict)
     """Since when, in microseconds, values may be part of a series' baseline."""
@@ -291,6 +293,11 @@ class Memory:
     """Spans of incidents in microseconds; they are no part of a baseline."""
     outages: Mapping[SeriesCohort, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     """Spans of short incidents of phases and failures: other subjects were not as usual, either."""
+
+    @property
+    def followed(self) -> Mapping[Series, FrozenBaseline]:
+        """What fires, of which each run reports whether it still holds."""
+        return {**self.small, **self.open}
 
     @property
     def explaining(self) -> Mapping[Series, FrozenBaseline]:

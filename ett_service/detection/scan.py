@@ -45,6 +45,7 @@ from ett_service.detection.verdict import (
     is_outage_like,
     is_relabelled,
     mix_changes,
+    of_cost,
     of_metric,
     passes,
     without_explained,
@@ -73,8 +74,8 @@ class Power:
 class Scan:
     """The answer of one scan; no finding of it depends on earlier runs.
 
-    Each open series of the memory has a finding, whose ``holds`` says whether the change is
-    still there, or none where there are too few values.
+    Each series that the memory follows has a finding, whose ``holds`` says whether the change
+    is still there, or none where there are too few values.
     """
 
     findings: tuple[Finding, ...]
@@ -88,7 +89,7 @@ class Scan:
 def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
     """Search all of *sample*."""
     window = Window.of(sample, options)
-    over = gone(sample, memory.open, options.recent_days)
+    over = gone(sample, memory.followed, options.recent_days)
     if not window.baseline or not sample.cohorts:
         return Scan((), (), 0, over)
     models = Models.of(window, groups(sample.cohorts), memory)
@@ -107,7 +108,7 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
         (
             finding
             for finding in _surest(_findings(changes, models, series, options))
-            if finding.series not in memory.open
+            if not _is_followed(finding, memory)
         ),
         {series: frozen.onset_us for series, frozen in memory.explaining.items()},
         memory.accepted,
@@ -120,13 +121,21 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
         for of_model, threshold in zip(scores, limits, strict=True)
         for power in powers(of_model, threshold.weight * options.q / max(series, 1), options)
     ]
+    found = {each.series for each in findings}
+    worse = {each.series for each in findings if each.verdict is Verdict.REGRESSION}
     return Scan(
-        (*findings, *followed(models, options)),
+        (*findings, *followed(models, options, worse)),
         tuple(power),
         series,
         over,
-        tuple(standing(models, options, {each.series for each in findings})),
+        tuple(standing(models, options, found)),
     )
+
+
+def _is_followed(finding: Finding, memory: Memory) -> bool:
+    """Whether what fires reports a finding; what is small does not report another verdict."""
+    is_small = finding.verdict is Verdict.SMALL and finding.series in memory.small
+    return is_small or finding.series in memory.open
 
 
 @dataclass(frozen=True)
@@ -236,11 +245,13 @@ class _Comparison:
     score: float
 
 
-def followed(models: Models, options: Options) -> Iterator[Finding]:
-    """Yield what is left of each open series that has enough values."""
-    subjects = set(models.window.sample.subjects)
-    for series, frozen in sorted(models.memory.open.items()):
-        if models.groups.place(series.cohort) is None or series.subject not in subjects:
+def followed(models: Models, options: Options, worse: Collection[Series]) -> Iterator[Finding]:
+    """Yield what is left of each series that fires and has enough values.
+
+    Those that this search found *worse* than small are left out: that says it.
+    """
+    for series, frozen in sorted(models.memory.followed.items()):
+        if series.subject not in models.by_subject or series in worse:
             continue
         finding = _followed(models, options, series, frozen)
         if finding is not None:
@@ -275,17 +286,20 @@ def _followed(
     if whole is None:
         return None
     latest = _compared(models, series, baseline, recent[-LATEST_DAYS:]) or whole
-    sign = BETTER if frozen.improvement else WORSE
+    sign = BETTER if frozen.verdict is Verdict.IMPROVEMENT else WORSE
     now = latest.change.worse if sign == WORSE else 1 / max(latest.change.worse, 1e-9)
     half = 1 + (of_metric(options, series.subject.metric).effect_floor - 1) / 2
     p = float(ndtr(-sign * whole.score))
     before, after = whole.change.before, whole.change.after
-    gates = (
+    gates: tuple[Gate, ...] = (
         Gate("recent_values", after.n, _FEWEST_RECENT, passed=True),
         Gate("baseline_values", before.n, _FEWEST_BASELINE, passed=True),
         Gate("latest_effect", now, half, passed=now >= half),
     )
-    verdict = Verdict.IMPROVEMENT if frozen.improvement else Verdict.REGRESSION
+    verdict = frozen.verdict
+    if verdict is Verdict.SMALL:
+        cost = of_cost(whole.change.part, options)
+        gates, verdict = (*gates, cost), Verdict.REGRESSION if cost.passed else Verdict.SMALL
     finding = whole.change.finding(series, verdict, frozen.onset_us, gates=gates, p=p, q=p)
     before = replace(before, to_us=window.end_us(int(baseline[-1])))
     return replace(finding, before=before, holds=now >= half)
@@ -302,7 +316,8 @@ def _compared(models: Models, series: Series, baseline: Ints, recent: Ints) -> _
     make = METRICS[series.subject.metric].model
     window = models.window.beside(baseline, recent)
     model = make(series.subject, window, groups, Memory())
-    known = {**models.memory.pending, **models.memory.explaining}
+    memory = models.memory
+    known = {**memory.pending, **memory.small, **memory.explaining}
     for other, frozen in sorted(known.items()):
         place = groups.place(other.cohort)
         if place is None or other.subject != series.subject:

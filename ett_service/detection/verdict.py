@@ -140,7 +140,7 @@ def _gates(
         Gate("p", candidate.p, options.q, candidate.p <= options.q),
         Gate("q", context.q, options.q, context.q <= options.q),
         at_least("effect", factor, options.effect_floor),
-        Gate("impact", part, options.impact_floor, part is None or part >= options.impact_floor),
+        of_cost(part, options),
         at_least("without_any_day", lasting.without_one, lasting.outlives),
         Gate("still_there", lasting.fallen, FALLEN, lasting.fallen < FALLEN),
     )
@@ -151,6 +151,12 @@ def _fewest_days(candidate: Candidate, context: Context) -> int:
         return FEWEST_OUTAGE_DAYS
     single = candidate.model.groups.single[candidate.group]
     return FEWEST_DAYS if single else FEWEST_SHARED_DAYS
+
+
+def of_cost(part: float | None, options: Options) -> Gate:
+    """Return the gate of a cost as a part of the project's; an unknown one passes."""
+    floor = options.impact_floor
+    return Gate("impact", part, floor, part is None or part >= floor)
 
 
 def at_least(name: str, value: float, limit: float) -> Gate:

@@ -321,7 +321,8 @@ def _response_times(moments: Iterable[Moments], sla: Sla, now_us: int) -> Gauges
     all_clocks = [clocks(of_regression, sla, now_us) for of_regression in moments]
     gauges: Gauges = {"ett_regression_sla_breached": []}
     for name in ("detect", "acknowledge", "resolve"):
-        times = [getattr(of_regression, name) for of_regression in all_clocks]
+        each = (getattr(of_regression, name) for of_regression in all_clocks)
+        times = [time for time in each if time is not None]
         breached = float(sum(time.breached for time in times))
         gauges["ett_regression_sla_breached"].append(((name,), breached))
         over = [time.us for time in times if not time.runs]

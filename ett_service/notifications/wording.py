@@ -1,7 +1,7 @@
 """The words of a message: what every message says, within text limits; labels and annotations."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ett_service.charts import units
@@ -158,7 +158,8 @@ def _headline(notice: Notice, most: int) -> str:
     test = "Test: " if notice.is_test else ""
     resolved = "Resolved: " if notice.status is Status.RESOLVED else ""
     sides = f"{_value(notice, finding.before)} -> {_value(notice, finding.after)}"
-    return f"{test}{resolved}{subject} {_change(notice)} in {where} ({sides}), {_gpu_hours(notice)}"
+    change = " ".join([_change(notice), *(f"(mean {mean})" for mean in _means(notice))])
+    return f"{test}{resolved}{subject} {change} in {where} ({sides}), {_gpu_hours(notice)}"
 
 
 def _what(notice: Notice, most: int) -> str:
@@ -179,7 +180,8 @@ def _how_much(notice: Notice) -> str:
     effect = _change(notice)
     if metric is Metric.CACHE_MISS_RATIO:
         effect = f"mean time {_factor(finding.ratio)}"
-    return f"{sides}, {effect} (95% interval {interval}), {numbers}"
+    means = [f"mean {mean}" for mean in _means(notice)]
+    return ", ".join([sides, f"{effect} (95% interval {interval})", *means, numbers])
 
 
 def _since(notice: Notice) -> str:
@@ -240,6 +242,14 @@ def _change(notice: Notice) -> str:
     if finding.series.subject.metric.unit == "ratio":
         return points(finding.after.median - finding.before.median)
     return _factor(finding.ratio)
+
+
+def _means(notice: Notice) -> Iterator[str]:
+    """Yield by what the mean changed, which is what is paid for, where that is shown nowhere."""
+    finding = notice.finding
+    is_shown = finding.series.subject.metric is Metric.CACHE_MISS_RATIO
+    if finding.mean_ratio is not None and not is_shown:
+        yield _factor(finding.mean_ratio)
 
 
 def _difference(notice: Notice, ratio: float) -> str:

@@ -8,6 +8,7 @@ from ett_service.charts.units import (
     NONE,
     amount,
     cohort,
+    cost,
     count,
     duration,
     level_change,
@@ -160,6 +161,37 @@ def waterfall(
     )
 
 
+_CAUSE_COLUMNS = "cause|what|cohorts|since|#GPU-hours a week|cost a week|#findings"
+
+
+def causes(gathered: Gathered) -> Section:
+    """Add up the regressions that fired in the week by their cause, each cost once."""
+    answer = gathered.causes
+    rows = [_cause_row(cause) for cause in answer["causes"]]
+    nothing = "No regression fired. What the search cannot see: `ett regressions power`."
+    total = cost({**answer["total"], "ett_points": None})
+    return Section(
+        "Regressions by cause",
+        () if rows else (nothing,),
+        table=table(_CAUSE_COLUMNS, rows),
+        after=(f"All together cost {total}; what is part of another counts once.",) if rows else (),
+    )
+
+
+def _cause_row(cause: Answer) -> tuple[str, ...]:
+    first, *others = map(cohort, cause["cohorts"])
+    hours, paid = cause["cost"]["gpu_hours_per_week"], cause["cost"]["cost_per_week"]
+    return (
+        f"{cause['dimension']} {cause['value']}" if cause["dimension"] else NONE,
+        subject(cause),
+        f"{first} and {count(len(others))} more" if others else first,
+        cause["onset_at"][:10],
+        amount(hours),
+        money(paid, cause["cost"]["currency"] or ""),
+        count(len(cause["findings"])),
+    )
+
+
 _REGRESSION_COLUMNS = (
     "what|cohort|before and after|since|#GPU-hours a week|cost a week|associated with|state"
     "|#detected in|#acknowledged in|#resolved in"
@@ -168,14 +200,13 @@ _BREACHED = "late: "
 
 
 def regressions(gathered: Gathered) -> Section:
-    """List the regressions that fired in the week, costliest first, against their objectives."""
+    """List the costliest regressions of the week one by one, against their objectives."""
     answers = gathered.regressions
     late = sum(_is_late(answer) for answer in answers)
     note = f"{late} exceeded the objectives of `detection.sla`." if late else ""
-    nothing = "No regression fired. What the search cannot see: `ett regressions power`."
     return Section(
-        "Regressions",
-        () if answers else (nothing,),
+        "Regressions one by one",
+        ("What one costs may be part of another.",) if answers else ("None.",),
         table=table(_REGRESSION_COLUMNS, [_regression_row(answer) for answer in answers]),
         after=(note,) if note else (),
     )

@@ -35,7 +35,8 @@ class Gathered:
     markers: Answer
     changes: Answer  #: what the week's markers were followed by
     waterfall: Answer  #: the same of ``TREND_WEEKS``, for the way from marker to marker
-    regressions: Sequence[Answer]  #: those that fired in the week, all that is known of each
+    causes: Answer  #: of the regressions that fired in the week
+    regressions: Sequence[Answer]  #: the costliest of these, all that is known of each
 
 
 def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, object]) -> Gathered:
@@ -68,20 +69,27 @@ def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, ob
         ),
         changes=ask("/v1/fleet/changes", {**this, "limit": _MOST_CHANGES}),
         waterfall=ask("/v1/fleet/changes", {**this, "from": first, "limit": 1}),
+        causes=ask("/v1/regressions/causes", _fired_in(week, scope)),
         regressions=_regressions(ask, week, scope),
     )
 
 
-def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answer]:
+def _fired_in(week: Week, scope: Mapping[str, object]) -> dict[str, object]:
     begin, end = week.bounds
-    query: dict[str, object] = {
+    return {
         "project": scope.get("project"),
         "where": scope.get("where"),
-        "verdict": "regression",
         "state": ["firing", "resolved"],
-        "without_noise": "true",
         "from": begin,
         "to": end,
+    }
+
+
+def _regressions(ask: Ask, week: Week, scope: Mapping[str, object]) -> list[Answer]:
+    query: dict[str, object] = {
+        **_fired_in(week, scope),
+        "verdict": "regression",
+        "without_noise": "true",
         "sort": "-gpu_hours_per_week",
         "limit": _MOST_REGRESSIONS,
     }

@@ -15,7 +15,7 @@ from ett_service.charts.units import (
 )
 from ett_service.core.words import Category
 from ett_service.report.advice import advice, first
-from ett_service.report.changes import ett_change, followed, markers, quality, regressions
+from ett_service.report.changes import causes, ett_change, followed, markers, quality, regressions
 from ett_service.report.document import Answer, Report, Section, table
 from ett_service.report.headline import by_job, by_wall_time, course, headline, sentence
 from ett_service.report.inputs import (
@@ -232,6 +232,7 @@ _SECTIONS = (
     categories,
     course,
     ett_change,
+    causes,
     regressions,
     first,
     cohorts,

@@ -172,7 +172,8 @@ def test_a_cohort_that_goes_silent_is_no_finding() -> None:
 
 def _open(whole: Sample, since: int) -> Memory:
     first_us = AS_OF_US - DAYS * DAY_US
-    frozen = FrozenBaseline(first_us, first_us + since * DAY_US, first_us + since * DAY_US, False)
+    since_us = first_us + since * DAY_US
+    frozen = FrozenBaseline(first_us, since_us, since_us, Verdict.REGRESSION)
     assert whole.days == DAYS
     return Memory(open={Series(COMPILE, COHORTS[0]): frozen})
 
@@ -334,7 +335,7 @@ def test_what_is_pending_stands_until_its_latest_days_are_well() -> None:
     whole = fleet(slower(COMPILE, 1.6, 48))
     (found,) = regressions(at_end_of(52, whole))
     frozen = FrozenBaseline(
-        found.before.from_us, found.before.to_us, found.onset_us, improvement=False
+        found.before.from_us, found.before.to_us, found.onset_us, verdict=Verdict.REGRESSION
     )
     memory = Memory(pending={found.series: frozen})
 

@@ -48,7 +48,7 @@ def test_a_slower_launcher_is_found_with_its_release_and_its_cost(
     assert {each.series.cohort for each in evaluated.findings} == {SLOW}
 
     frozen = FrozenBaseline(
-        finding.before.from_us, finding.before.to_us, finding.onset_us, improvement=False
+        finding.before.from_us, finding.before.to_us, finding.onset_us, verdict=Verdict.REGRESSION
     )
     again = _evaluated(store, project_id, Memory(open={finding.series: frozen}))
     [still] = [each for each in again.findings if each.series == finding.series]
@@ -81,6 +81,6 @@ def test_both_windows_are_read_and_what_open_findings_were_compared_with() -> No
     assert days_to_read(END, options, Memory()) == 42
     for days, expected in ((40, 42), (60, 60), (1000, MOST_DAYS)):
         from_us = END - days * DAY_US + 1
-        frozen = FrozenBaseline(from_us, from_us + DAY_US, END, improvement=False)
+        frozen = FrozenBaseline(from_us, from_us + DAY_US, END, verdict=Verdict.REGRESSION)
         memory = Memory(open={Series(INIT, ()): frozen})
         assert days_to_read(END, options, memory) == expected

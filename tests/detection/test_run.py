@@ -1,10 +1,12 @@
 """What a run has to know of those before it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Finding,
     Metric,
@@ -14,8 +16,9 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.core.regressions.state import LASTING, FindingState, StateRules, Transition, step
+from ett_service.core.words import Category
 from ett_service.detection.run import Backtest, Course, backtest, memory_of
-from ett_service.detection.sample import FrozenBaseline, Memory, Options, Plan
+from ett_service.detection.sample import Floats, FrozenBaseline, Memory, Options, Plan
 from tests.builders.regressions.findings import AT_US, finding
 from tests.detection.observations import COHORT, TO_US, observed_project
 
@@ -34,25 +37,21 @@ def _standing(finding: Finding, *, runs: int = 2) -> FindingState:
 
 def test_what_fires_keeps_its_baseline() -> None:
     result = finding()
-    for verdict, improvement in ((Verdict.REGRESSION, False), (Verdict.IMPROVEMENT, True)):
+    for verdict in (Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SMALL):
         memory = memory_of([_standing(replace(result, verdict=verdict))])
-        assert memory == Memory(
-            open={
-                result.series: FrozenBaseline(
-                    result.before.from_us, result.before.to_us, result.onset_us, improvement
-                )
-            }
-        )
+        assert memory.followed == {result.series: _frozen(result, verdict)}
+        assert memory.explaining == ({} if verdict is Verdict.SMALL else memory.followed)
 
 
 def test_what_is_pending_is_followed_with_its_baseline() -> None:
     result = finding()
-    frozen = FrozenBaseline(
-        result.before.from_us, result.before.to_us, result.onset_us, improvement=False
-    )
     for verdict in (Verdict.REGRESSION, Verdict.SMALL):
         memory = memory_of([_standing(replace(result, verdict=verdict), runs=1)])
-        assert memory == Memory(pending={result.series: frozen})
+        assert memory == Memory(pending={result.series: _frozen(result, verdict)})
+
+
+def _frozen(result: Finding, verdict: Verdict) -> FrozenBaseline:
+    return FrozenBaseline(result.before.from_us, result.before.to_us, result.onset_us, verdict)
 
 
 def test_what_only_moved_keeps_nothing() -> None:
@@ -142,6 +141,47 @@ def test_what_goes_away_is_resolved_and_its_cure_is_no_improvement() -> None:
     assert resolved is not None
     assert 61 < resolved <= 75
     assert course.fired is not None
+
+
+def _costing(factor: Callable[[int], float]) -> list[Course]:
+    """Replay 34 runs, where twice as long costs 1.4 % of the project and the floor is 2 %."""
+    observed = observed_project({INIT: factor}, days=DAYS)
+    held = np.full(DAYS, 6 * 2 * 8 * HOUR_US, dtype=np.float64)
+    time: dict[str, Floats] = {category: np.zeros(DAYS) for category in Category}
+    observed = replace(
+        observed,
+        time_day=np.arange(DAYS, dtype=np.int32),
+        time_cohort=np.zeros(DAYS, dtype=np.int32),
+        time=time | {Category.EFFECTIVE_TRAINING: held},
+    )
+    plan = Plan(options=Options(impact_floor=0.02))
+    return _lasting(backtest(observed, _days(34), plan, StateRules()))
+
+
+def test_a_small_change_stands_for_as_long_as_it_is_there() -> None:
+    [course] = _costing(lambda day: 2.0 if day >= 46 else 1.0)
+    assert course.standing.verdict is Verdict.SMALL
+    assert course.standing.state is State.FIRING
+    assert course.standing.last_run_us == TO_US
+
+    [cured] = _costing(lambda day: 2.0 if 46 <= day < 66 else 1.0)
+    assert cured.standing.verdict is Verdict.SMALL
+    assert cured.standing.ended is Resolution.BETTER
+
+
+def test_a_small_change_fires_as_a_regression_once_it_costs_more_than_the_floor() -> None:
+    small, worse = _costing(lambda day: 1.0 if day < 46 else 2.0 if day < 64 else 3.0)
+    assert small.standing.verdict is Verdict.SMALL
+    assert worse.standing.verdict is Verdict.REGRESSION
+    assert worse.standing.state is State.FIRING
+    assert (small.standing.ended, small.standing.merged_into) == (
+        Resolution.MERGED,
+        worse.standing.key,
+    )
+    assert (worse.standing.onset_us, worse.standing.baseline_to_us) == (
+        small.standing.onset_us,
+        small.standing.baseline_to_us,
+    )
 
 
 def test_an_improvement_is_recorded_as_one() -> None:

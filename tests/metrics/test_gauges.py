@@ -128,10 +128,12 @@ def test_what_was_found_of_the_past_is_late_only_from_when_that_was_written(
     store: Store, project_id: int
 ) -> None:
     now_us = NOON + 10 * DAY_US
-    put_regression(store, project_id, "one")
+    put_regression(store, project_id, "one", onset_us=NOON - 9 * DAY_US)
     put(store, detection_run, project_id=project_id, at_us=NOON, made_us=now_us - HOUR // 2)
 
-    assert dict(gauges(store, now_us)["ett_regression_sla_breached"]) == {
+    samples = gauges(store, now_us)
+    assert samples["ett_regression_detect_seconds"] == []
+    assert dict(samples["ett_regression_sla_breached"]) == {
         ("detect",): 0,
         ("acknowledge",): 0,
         ("resolve",): 0,

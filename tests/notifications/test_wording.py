@@ -21,7 +21,11 @@ from tests.builders.receivers.notices import ATTRIBUTION, FINDING, NOTICE, RESOL
 
 def test_a_headline_is_read_on_a_lock_screen() -> None:
     assert word(NOTICE, 100).headline == (
-        "pt2_compile +65% in eu-1, llm-70b (8m 06s -> 13m 24s), 212 GPU-h/week"
+        "pt2_compile +65% (mean +90%) in eu-1, llm-70b (8m 06s -> 13m 24s), 212 GPU-h/week"
+    )
+    assert word(NOTICE, 100).how_much == (
+        "median 8m 06s -> 13m 24s, +65% (95% interval +48% to +84%), mean +90%, "
+        "68 attempts against 140 before"
     )
     assert word(RESOLVED, 100).headline.startswith("Resolved: pt2_compile +65%")
     assert word(replace(NOTICE, is_test=True), 100).headline.startswith("Test: pt2_compile")
@@ -74,8 +78,10 @@ def test_misses_of_a_cache_are_shown_in_points_with_their_phase() -> None:
     series = notice.finding.series._replace(subject=Subject(Metric.CACHE_MISS_RATIO, "pt2_compile"))
     notice = replace(notice, finding=replace(notice.finding, series=series))
 
-    headline = word(notice, 100).headline
-    assert headline.startswith("cache misses of pt2_compile +40.0 pt in ")
+    notice = replace(notice, finding=replace(notice.finding, mean_ratio=1.63))
+    wording = word(notice, 100)
+    assert wording.headline.startswith("cache misses of pt2_compile +40.0 pt in ")
+    assert wording.how_much.count("mean") == 1
 
 
 def test_what_was_nothing_before_has_no_percentage() -> None:

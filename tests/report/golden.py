@@ -5,6 +5,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -88,7 +89,10 @@ def serving(store: Store) -> Iterator[TestClient]:
 
 
 def _find_regression(conn: Connection) -> None:
-    """Write down what two runs of a search would have found of the week's compiles."""
+    """Write down what two runs of a search would have found of the week's compiles.
+
+    A little of it shows in all models together.
+    """
     monday_us = NOW_US - 7 * DAY_US - 6 * HOUR_US
     before = Side(14, 10, 20.0 * MINUTE_US, 22.0 * MINUTE_US, monday_us - 28 * DAY_US, monday_us)
     after = Side(8, 3, 40.0 * MINUTE_US, 43.0 * MINUTE_US, monday_us, NOW_US)
@@ -101,9 +105,15 @@ def _find_regression(conn: Connection) -> None:
     )
     cause = Attribution({}, {}, suspects=(Suspect("image", "trainer:4.2 <b>", 0.97, 4),))
     (project_id,) = conn.execute(select(project.c.id)).one()
+    whole = replace(
+        finding,
+        series=finding.series._replace(cohort=()),
+        ratio=1.2,
+        impact=Impact(80.0, -0.4, 200.0, "USD"),
+    )
     for day in (4, 5):
-        run_finding = RunFinding(finding, Severity.HIGH, cause)
-        findings.record(conn, project_id, monday_us + day * DAY_US, [run_finding], StateRules())
+        both = [RunFinding(each, Severity.HIGH, cause) for each in (finding, whole)]
+        findings.record(conn, project_id, monday_us + day * DAY_US, both, StateRules())
 
 
 def gathered(client: TestClient, week: str = WEEK, **scope: object) -> Gathered:

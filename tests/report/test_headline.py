@@ -50,6 +50,7 @@ def sentence_of(
             markers=empty,
             changes=empty,
             waterfall=empty,
+            causes=empty,
             regressions=(),
         )
     )

@@ -58,6 +58,12 @@ def _matches_the_story(summary: Report) -> None:
     (share,) = (row[1] for name, row in rows.items() if name.startswith("loops waiting"))
     assert share == f"{100 * waited / looped:.1f}% (n=9)"
     assert sections["Markers of the week"].table is not None
+    # That of one model is part of what all lost together.
+    assert [row[-3:] for row in _rows(summary, "Regressions by cause")] == [
+        ("80.0", "USD 200", "2")
+    ]
+    one_by_one = _rows(summary, "Regressions one by one")
+    assert [row[4] for row in one_by_one] == ["80.0", "64.0"]
 
 
 def _rows(summary: Report, title: str) -> tuple[tuple[str, ...], ...]:

@@ -302,7 +302,10 @@ class ClockAnswer(Answer):
 class ClocksAnswer(Answer):
     """The clocks of a regression; null for a clock that has not started."""
 
-    detect: ClockAnswer = Field(description="From the onset until it fired.")
+    detect: ClockAnswer | None = Field(
+        description="From the onset until it fired. Null where it began before the project was "
+        "first searched: that time is not the search's."
+    )
     acknowledge: ClockAnswer | None = Field(
         description="From firing until it was acknowledged or resolved."
     )
@@ -345,6 +348,9 @@ class FiredAnswer(ComputedAnswer):
     """The numbers of the day on which it fired; those of the finding itself are of its last day."""
 
     at: Instant = Field(validation_alias=AliasPath("after", "to_us"))
+    cohort: Annotated[dict[str, str], Of(lambda fired: dict(fired.series.cohort))] = Field(
+        description="In which it fired: somebody may have moved it since."
+    )
     ratio: Finite
     interval: Annotated[IntervalAnswer | None, Of(_bounded)]
     before: Annotated[ObservedAnswer, Of(lambda fired: _side(fired, "before"))]

@@ -11,6 +11,7 @@ from ett_service.api.answers import Answer, EmptyIsNull, Finite, Instant
 from ett_service.api.bodies import FormatParameter, as_files, listed
 from ett_service.api.deps import (
     AT_MOST,
+    At,
     Condition,
     ProjectIds,
     Reader,
@@ -82,6 +83,8 @@ class CausesQuery:
             description="`DIMENSION:VALUE` of the cohort. Different dimensions must all match.",
         ),
     ] = ()
+    from_us: Annotated[At, Query(alias="from", description="Not over before it.")] = None
+    to_us: Annotated[At, Query(alias="to", description="With an onset before it.")] = None
 
     def of(self, verdict: Verdict) -> RegressionFilter:
         """The filters for one verdict; what somebody called noise is left out."""
@@ -89,6 +92,8 @@ class CausesQuery:
             states=[each.value for each in self.state],
             verdicts=[verdict.value],
             where=scopes.where(self.where),
+            from_us=self.from_us,
+            to_us=self.to_us,
             without_noise=True,
         )
 

@@ -21,7 +21,7 @@ from ett_service.api.deps import ProjectIds, Reader, only_declared_parameters
 from ett_service.api.problems import Problem, ProblemKind, declared
 from ett_service.api.regressions.listing import RegressionId, checked_id, unknown
 from ett_service.api.regressions.triage import Acting, RegressionRequest
-from ett_service.core.regressions.confirmation import Settlement
+from ett_service.core.regressions.confirmation import Quotient, Settlement
 from ett_service.core.regressions.finding import Finding, Triage
 from ett_service.detection.comparison.set_figures import SetValue
 from ett_service.detection.confirmation import (
@@ -68,8 +68,17 @@ class ExperimentAnswer(Answer):
     )
 
 
-def _interval(runs: Any) -> dict[str, float]:
-    return {"low": runs.settled.low, "high": runs.settled.high}
+def _interval(quotient: Any) -> dict[str, float]:
+    return {"low": quotient.low, "high": quotient.high}
+
+
+class QuotientAnswer(ComputedAnswer):
+    """How many times as long some starts take as others."""
+
+    ratio: float
+    interval: Annotated[IntervalAnswer, Of(_interval)] = Field(
+        description="90% interval of the ratio."
+    )
 
 
 class ConfirmationAnswer(ComputedAnswer):
@@ -79,14 +88,27 @@ class ConfirmationAnswer(ComputedAnswer):
     outcome: Settlement = Field(
         validation_alias=AliasPath("settled", "outcome"),
         description="`confirmed`: the second job is slower, and not by chance; the finding is "
-        "triaged as `real`. `refuted`: half of the change is ruled out; it is triaged as "
-        "`noise`. `open`: neither, and nothing is changed.",
+        "triaged as `real`. `refuted`: half of the change is ruled out between them, and both are "
+        "as before it; it is triaged as `noise`. `stands`: likewise, and both are as slow as after "
+        "it; what they differ in is not the cause, which the history says, and the finding goes "
+        "on. `open`: none of these, and nothing is changed.",
     )
     ratio: float = Field(
-        validation_alias=AliasPath("settled", "ratio"), description="Second job over the first."
+        validation_alias=AliasPath("settled", "runs", "ratio"),
+        description="Second job over the first.",
     )
-    interval: Annotated[IntervalAnswer, Of(_interval)] = Field(
+    interval: Annotated[IntervalAnswer, Of(lambda runs: _interval(runs.settled.runs))] = Field(
         description="90% interval of the ratio."
+    )
+    of_baseline: QuotientAnswer | None = Field(
+        validation_alias=AliasPath("settled", "of_baseline"),
+        description="Both jobs over what the finding's like durations were before the onset; null "
+        "where they differ, and where none is of their kind of start, model, hardware, precision, "
+        "kind and size.",
+    )
+    of_present: QuotientAnswer | None = Field(
+        validation_alias=AliasPath("settled", "of_present"),
+        description="Both jobs over those from the onset on.",
     )
     base_n: int = Field(description="Durations of the first job that were compared.")
     n: int = Field(description="Durations of the second job that were compared.")
@@ -144,8 +166,14 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
         runs = settled_by(
             conn, stored.project_id, stored.standing.finding, stored.attribution, jobs, now_us
         )
-    if called := _CALLED.get(runs.settled.outcome):
-        act = Act(request.acts.key.prefix, _why(runs, jobs), now_us)
+    outcome, act = runs.settled.outcome, Act(request.acts.key.prefix, _why(runs, jobs), now_us)
+    if outcome is Settlement.STANDS:
+        rule_out = partial(
+            regressions.rule_out, project_id=stored.project_id, regression_id=stored.id, act=act
+        )
+        details = {"suspect": runs.suspect, "jobs": list(jobs), "why": act.why}
+        request.acts.write(rule_out, request.act_of(Action.SUSPECT_RULED_OUT, details))
+    elif called := _CALLED.get(outcome):
         triage = partial(regressions.triage, project_id=stored.project_id, called=called, act=act)
         details = {"verdict": called, "jobs": list(jobs), "why": act.why}
         admin_act = request.act_of(Action.REGRESSION_TRIAGED, details)
@@ -155,8 +183,16 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
 
 def _why(runs: SettledRuns, jobs: tuple[str, str]) -> str:
     settled, (base, other) = runs.settled, jobs
-    interval = f"{settled.low:.2f} to {settled.high:.2f}"
-    return f"{other} takes x {settled.ratio:.2f} ({interval}) of {base}"
+    why = f"{other} takes {_factor(settled.runs)} of {base}"
+    if settled.outcome is not Settlement.STANDS:
+        return why
+    levels = (("before it", settled.of_baseline), ("after it", settled.of_present))
+    texts = (f"{_factor(level)} of what it was {when}" for when, level in levels if level)
+    return f"{runs.suspect} is not its cause: {why}; both take {' and '.join(texts)}"
+
+
+def _factor(quotient: Quotient) -> str:
+    return f"x {quotient.ratio:.2f} ({quotient.low:.2f} to {quotient.high:.2f})"
 
 
 class ValueAnswer(Answer):

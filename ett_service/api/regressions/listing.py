@@ -235,5 +235,6 @@ def _clocks(regression: Regression, state: AppState, now_us: int) -> ResponseTim
         regression.acknowledged_us,
         standing.resolved_us,
         regression.written_us,
+        regression.searched_us,
     )
     return clocks(moments, state.sla, now_us)

@@ -194,7 +194,7 @@ def why_did_it_change(
 def what_to_fix_first(
     server: ServerAccess, window: Window, where: Sequence[str], scenarios: Sequence[str]
 ) -> Json:
-    """Return what scenarios would have gained, the most first, and the regressions that fire."""
+    """Return what scenarios would have gained, the most first, and what fires, by its cause too."""
     query = {**_bounds(window), "where": list(where), "scenario": list(scenarios)}
     reply = server.get("/v1/what-if", query)
     body = reply.body
@@ -209,12 +209,15 @@ def what_to_fix_first(
             "limit": MOST_ROWS,
         },
     )
+    causes = server.get("/v1/regressions/causes", {"where": list(where)}).body
     answer = {
         "before": body["before"],
         "gains": [_gain(gain) for gain in body["gains"]],
         "note": body["note"],
         "currency": body["currency"],
         "confidence": body["confidence"],
+        "causes_of_firing_regressions": [_cause(cause) for cause in causes["causes"]],
+        "cost_of_firing_regressions_each_once": causes["total"],
         "firing_regressions": [_regression(row) for row in firing.body["regressions"]],
     }
     n = {
@@ -228,6 +231,11 @@ def what_to_fix_first(
 def _gain(gain: Json) -> Json:
     members = ("scenarios", "points", "points_interval", "gpu_hours", "money", "failures", "jobs")
     return {name: gain[name] for name in (*members, "assumptions")}
+
+
+def _cause(cause: Json) -> Json:
+    members = ("project", "dimension", "value", "metric", "phase", "cost", "cohorts", "findings")
+    return {name: cause[name] for name in members}
 
 
 def _regression(row: Json) -> Json:

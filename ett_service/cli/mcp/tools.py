@@ -89,7 +89,8 @@ class Tools:
     ) -> Json:
         """What to fix first? What scenarios would have gained, and the regressions that fire.
 
-        Gains are recomputed from ledgers, with intervals; they do not add up.
+        Gains are recomputed from ledgers, with intervals; they do not add up. Regressions are
+        listed by cause, with costs that add up, and one by one, where they overlap.
         """
         return questions.what_to_fix_first(self._server, Window(begin, end), where, scenarios)
 

@@ -62,6 +62,9 @@ _CLOCKS = (
     number("objective", "limit_seconds", duration),
     text("", _progress),
 )
+_NOT_DETECTED = (
+    "to detect: it does not count. The change began before this project was first searched."
+)
 _HISTORY = (
     text("at (UTC)", "at", minute),
     text("what"),
@@ -99,7 +102,7 @@ def _write(finding: Answer, _args: Namespace) -> None:
     )
     write_prose(f"{finding['verdict']}, {_state(finding)}, severity {finding['severity']}")
     write_prose(f"costs {cost(finding['impact'])}, by {minute(finding['after']['to'])} (UTC)")
-    _write_fired(finding["fired"])
+    _write_fired(finding)
     write_line()
     _write_sides(finding)
     if _differ(finding):
@@ -116,6 +119,8 @@ def _write(finding: Answer, _args: Namespace) -> None:
     if finding["sla"] is not None:
         clocks = {name: clock for name, clock in finding["sla"].items() if clock is not None}
         write_table(_CLOCKS, [{"name": f"to {name}", **clock} for name, clock in clocks.items()])
+        if finding["sla"]["detect"] is None:
+            write_prose(_NOT_DETECTED)
         write_line()
     write_table(_HISTORY, finding["history"])
     for mute in finding["mutes"]:
@@ -144,12 +149,19 @@ def _ending(finding: Answer) -> str:
     return _ENDINGS[finding["ended"]]
 
 
-def _write_fired(fired: Answer | None) -> None:
+def _write_fired(finding: Answer) -> None:
     """Write what it was when it fired: the other numbers are of the last run that found it."""
-    if fired is not None:
+    if (fired := finding["fired"]) is not None:
         level = f"{factor(fired['ratio'])}, n={count(fired['after']['n'])}"
-        when = minute(fired["at"])
-        write_prose(f"when it fired, {when} (UTC): {level}, costs {cost(fired['impact'])}")
+        when = f"{_when_fired(finding)}, {minute(fired['at'])} (UTC)"
+        write_prose(f"{when}: {level}, costs {cost(fired['impact'])}")
+
+
+def _when_fired(finding: Answer) -> str:
+    """Name the cohort in which it fired, too, if somebody moved it since."""
+    in_cohort = finding["fired"]["cohort"]
+    is_moved = in_cohort != finding["cohort"]
+    return f"when it fired in {cohort(in_cohort)}" if is_moved else "when it fired"
 
 
 def _write_sides(finding: Answer) -> None:
@@ -165,7 +177,7 @@ def _write_sides(finding: Answer) -> None:
     )
     rows = [{"name": side, **finding[side]} for side in ("before", "after")]
     if fired := finding["fired"]:
-        rows.append({"name": "when it fired", **fired["after"]})
+        rows.append({"name": _when_fired(finding), **fired["after"]})
     write_table(columns, rows)
     bounds = finding["interval"]
     interval = "unknown" if bounds is None else f"x {bounds['low']:.2f} to x {bounds['high']:.2f}"

@@ -32,7 +32,8 @@ _COLUMNS = (
 _TUNING = "/v1/regressions/tuning"
 _OUTCOMES = {
     "confirmed": "It is confirmed, and triaged as real.",
-    "refuted": "It is refuted, and triaged as noise.",
+    "refuted": "It is refuted, and triaged as noise: both are as before the change.",
+    "stands": "The change stands, and what they differ in is not its cause: the history says so.",
     "open": "That settles nothing yet.",
 }
 
@@ -208,14 +209,21 @@ def _write_experiment(answer: Answer, args: Namespace) -> None:
 
 
 def _write_outcome(answer: Answer) -> None:
-    low, high = answer["interval"]["low"], answer["interval"]["high"]
     write_prose(
-        f"The second job takes {factor(answer['ratio'])} of the first (90% interval x {low:.2f} to "
-        f"x {high:.2f}; n {count(answer['base_n'])} and {count(answer['n'])})."
+        f"The second job takes {_quotient(answer)} of the first (90% interval; "
+        f"n {count(answer['base_n'])} and {count(answer['n'])})."
     )
+    for level, when in (("of_baseline", "before"), ("of_present", "since")):
+        if answer[level]:
+            write_prose(f"Both take {_quotient(answer[level])} of what it took {when} the onset.")
     write_prose(_OUTCOMES[answer["outcome"]])
     if answer["outcome"] == "open" and answer["more"]:
         write_prose(f"Launch {count(answer['more'])} more jobs of each for 80% power.")
+
+
+def _quotient(answer: Answer) -> str:
+    low, high = answer["interval"]["low"], answer["interval"]["high"]
+    return f"{factor(answer['ratio'])} (x {low:.2f} to x {high:.2f})"
 
 
 def _tuning_options(parser: ArgumentParser) -> None:

@@ -34,9 +34,9 @@ class ResponseTime:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTimes:
-    """The response times of a regression; None for what has not begun."""
+    """The response times of a regression; None for what has not begun, or does not count."""
 
-    detect: ResponseTime
+    detect: ResponseTime | None
     acknowledge: ResponseTime | None
     resolve: ResponseTime | None
 
@@ -49,18 +49,22 @@ class Moments(NamedTuple):
     acknowledged_us: int | None = None
     resolved_us: int | None = None
     written_us: int | None = None  #: when the run that fired it was stored, if known
+    searched_us: int | None = None  #: when its project was first searched, if known
 
 
 def clocks(moments: Moments, sla: Sla, now_us: int) -> ResponseTimes:
     """Return the response times as of *now_us*.
 
-    Detection lasts from the estimated onset until the regression fires. The others start there,
-    or when that run was stored: the first search over a project fires as of past days. A
-    resolution ends all of them.
+    Detection lasts from the estimated onset until the regression fires; of what began before its
+    project was first searched it does not count, since nobody could have told it then. The others
+    start where it fires, or when that run was stored: the first search over a project fires as of
+    past days. A resolution ends all of them.
     """
     resolved_us = moments.resolved_us
     detected_us = resolved_us if moments.firing_us is None else moments.firing_us
-    detect = _clock(moments.onset_us, detected_us, sla.detect_us, now_us)
+    detect = None
+    if moments.searched_us is None or moments.onset_us >= moments.searched_us:
+        detect = _clock(moments.onset_us, detected_us, sla.detect_us, now_us)
     if moments.firing_us is None:
         return ResponseTimes(detect, None, None)
     acknowledged_us = resolved_us if moments.acknowledged_us is None else moments.acknowledged_us

@@ -1,5 +1,8 @@
 """Whether two runs, one before a change and one after it, confirm a finding; and how many it takes.
 
+Two that are alike say that what they differ in is not the cause. Whether there is a change at all
+says their level: that of the baseline, or the one that was found.
+
 Durations are compared by their logarithms, whose spread is that of the finding's own values: two
 runs alone could not tell it. Only starts of one state are compared: first ones with first ones,
 those that hit a cache with those that hit it. Starts of one job share a part of what is by chance.
@@ -47,8 +50,18 @@ class Settlement(StrEnum):
     """What the two runs say."""
 
     CONFIRMED = auto()  #: the second is slower, and not by chance
-    REFUTED = auto()  #: half of the change is ruled out
-    OPEN = auto()  #: neither; more starts would decide
+    REFUTED = auto()  #: half of the change is ruled out, and both are as before it
+    STANDS = auto()  #: half of the change is ruled out, and both are as slow as after it
+    OPEN = auto()  #: none of these; more starts would decide
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """How many times as long some starts take as others."""
+
+    ratio: float
+    low: float  #: of its 90 % interval
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +69,10 @@ class Settled:
     """The comparison of two runs."""
 
     outcome: Settlement
-    ratio: float  #: second over first
-    low: float  #: of its 90 % interval
-    high: float
+    runs: Quotient  #: the second run over the first
+    of_baseline: Quotient | None = None
+    """Both over those before the change; None where they differ, or none is comparable."""
+    of_present: Quotient | None = None  #: both over those after it
 
 
 def chance(*sides: Sequence[tuple[str, float]]) -> Chance | None:
@@ -105,10 +119,66 @@ def in_common(base: Sequence[Start], other: Sequence[Start]) -> tuple[list[Start
     )
 
 
+class _Difference(NamedTuple):
+    """The difference of the means of two sides."""
+
+    effect: float  #: of logarithms
+    margin: float
+
+    def quotient(self) -> Quotient:
+        low, high = (math.exp(self.effect + each) for each in (-self.margin, self.margin))
+        return Quotient(math.exp(self.effect), low, high)
+
+
 def settle(
-    base: Sequence[Start], other: Sequence[Start], *, ratio: float, chance: Chance
+    base: Sequence[Start],
+    other: Sequence[Start],
+    *,
+    before: Sequence[Start],
+    after: Sequence[Start],
+    ratio: float,
+    chance: Chance,
 ) -> Settled:
-    """Compare starts with the *ratio* that was found; both sides have the same states, and some."""
+    """Compare starts with the *ratio* that was found; both sides have the same states, and some.
+
+    *before* and *after* are those that it was found in, alike in all else.
+    """
+    runs = _difference(base, other, chance)
+    sign, half = (1 if ratio >= 1 else -1), abs(math.log(ratio)) / 2
+    if sign * runs.effect > runs.margin:
+        return Settled(Settlement.CONFIRMED, runs.quotient())
+    if sign * runs.effect + runs.margin >= half:
+        return Settled(Settlement.OPEN, runs.quotient())
+    of_baseline, of_present = (_level((*base, *other), side, chance) for side in (before, after))
+    if of_baseline is not None:
+        outcome = _by_level(sign * of_baseline.effect - half, of_baseline.margin)
+    elif of_present is not None:
+        outcome = _by_level(sign * of_present.effect + half, of_present.margin)
+    else:
+        outcome = Settlement.OPEN
+    return Settled(
+        outcome,
+        runs.quotient(),
+        None if of_baseline is None else of_baseline.quotient(),
+        None if of_present is None else of_present.quotient(),
+    )
+
+
+def _by_level(over: float, margin: float) -> Settlement:
+    """Say by how far two runs that are alike are *over* the middle of both levels."""
+    if abs(over) <= margin:
+        return Settlement.OPEN
+    return Settlement.STANDS if over > 0 else Settlement.REFUTED
+
+
+def _level(runs: Sequence[Start], level: Sequence[Start], chance: Chance) -> _Difference | None:
+    """Compare both runs with what was found; None where no start is comparable."""
+    known, of_runs = in_common(level, runs)
+    return _difference(known, of_runs, chance) if known else None
+
+
+def _difference(base: Sequence[Start], other: Sequence[Start], chance: Chance) -> _Difference:
+    """Compare starts within their states; both sides have the same, and some."""
     effect = weight = 0.0
     for state in {start.state for start in base}:
         before, after = (
@@ -120,13 +190,4 @@ def settle(
     effect /= weight
     of_jobs = sum(1 / len({start.job for start in side}) for side in (base, other))
     variance = (1 - chance.of_job) / weight + chance.of_job * of_jobs
-    margin = _Z_95 * chance.sigma * math.sqrt(variance)
-    sign = 1 if ratio >= 1 else -1
-    if sign * effect > margin:
-        outcome = Settlement.CONFIRMED
-    elif sign * effect + margin < abs(math.log(ratio)) / 2:
-        outcome = Settlement.REFUTED
-    else:
-        outcome = Settlement.OPEN
-    low, high = math.exp(effect - margin), math.exp(effect + margin)
-    return Settled(outcome, math.exp(effect), low, high)
+    return _Difference(effect, _Z_95 * chance.sigma * math.sqrt(variance))

@@ -4,7 +4,7 @@ Every step is a function of the state before and of what one run found. So a rep
 nothing, and production and simulations decide alike. Instants and durations are microseconds.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum, auto
 from typing import NamedTuple
@@ -13,18 +13,13 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Finding,
     Resolution,
-    Series,
     State,
     Verdict,
-    absorbers,
-    absorbs,
 )
 
-LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT})
-"""While these fire, each run reports whether they still hold; silence means too few values."""
-
-STAYING = LASTING | {Verdict.SMALL}
-"""While these are pending, each run that does not find them reports whether they may still hold."""
+LASTING = frozenset({Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SMALL})
+"""While these fire, each run reports whether they still hold; silence means too few values. While
+they are pending, each run that does not find them reports whether they may still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +97,12 @@ class Transition(StrEnum):
     REOPENED = auto()
     MERGED = auto()  #: it is resolved, as another finding reports the same change
     GONE = auto()  #: it is resolved, as nothing of its cohort runs any more
+    ABSORBED = auto()  #: it was resolved, and is the begin of what another finding reports
 
     @property
     def notifies(self) -> bool:
         """Whether receivers are notified, if the verdict is one that alerts."""
-        return self not in {Transition.PENDING, Transition.LAPSED}
+        return self not in {Transition.PENDING, Transition.LAPSED, Transition.ABSORBED}
 
     @property
     def begins_to_fire(self) -> bool:
@@ -141,92 +137,6 @@ def step(
     return _while_pending(before, again, at_us, rules, stands=stands)
 
 
-def advance(
-    before: Mapping[FindingKey, FindingState],
-    findings: Iterable[Finding],
-    at_us: int,
-    rules: StateRules,
-    gone: Collection[Series] = (),
-    standing: Collection[Series] = (),
-) -> dict[FindingKey, FindingState]:
-    """Take the step of a whole run: return all states after it, resolved ones included.
-
-    A key of *before* that is missing from the answer became inactive. Of *gone* series nothing
-    ran in all the time that was searched. Of *standing* ones that are pending nothing shows that
-    the change is over.
-    """
-    by_key = _news(before, {FindingKey.of(finding): finding for finding in findings})
-    by_fingerprint = {finding.fingerprint: finding for finding in by_key.values()}
-    after = {}
-    for key in {**before, **by_key}:
-        state = before.get(key)
-        finding = by_key.get(key)
-        if finding is None and state is not None and state.state is State.FIRING:
-            finding = by_fingerprint.get(key.fingerprint)  # an open one with another verdict now
-        stands = state is not None and _stands(state, before, standing)
-        now = step(state, finding, at_us, rules, stands=stands)
-        if now is not None and finding is None and _is_gone(now, at_us, gone):
-            now = resolved(replace(now, last_run_us=at_us), at_us, Resolution.GONE)
-        if now is not None:
-            after[key] = now
-    return after | _merged(before, after, at_us)
-
-
-def _stands(
-    state: FindingState, before: Mapping[FindingKey, FindingState], standing: Collection[Series]
-) -> bool:
-    """Whether nothing shows that a change is over, and nothing that fires reports it."""
-    if state.verdict not in STAYING or state.finding.series not in standing:
-        return False
-    firing = (_placed(other) for other in _firing(before).values() if not other.is_noise)
-    return not any(absorbs(other, _placed(state)) for other in firing)
-
-
-def _news(
-    before: Mapping[FindingKey, FindingState], of_run: Mapping[FindingKey, Finding]
-) -> dict[FindingKey, Finding]:
-    """Return the findings of a run without those that what fires reports, or another of them."""
-    firing = _firing(before)
-    placed = {key: _placed(state) for key, state in firing.items() if not state.is_noise}
-    reported = placed | {
-        key: finding for key, finding in of_run.items() if finding.holds and key not in firing
-    }
-    keys = sorted(reported, key=lambda key: (key not in firing, key))
-    no_news = {keys[place] for place in absorbers([reported[key] for key in keys])}
-    return {key: finding for key, finding in of_run.items() if key in firing or key not in no_news}
-
-
-def _firing(states: Mapping[FindingKey, FindingState]) -> dict[FindingKey, FindingState]:
-    return {key: state for key, state in states.items() if state.state is State.FIRING}
-
-
-def _is_gone(state: FindingState, at_us: int, gone: Collection[Series]) -> bool:
-    is_open = state.state is State.FIRING and state.verdict in LASTING
-    return is_open and state.finding.series in gone and state.last_run_us < at_us
-
-
-def _merged(
-    before: Mapping[FindingKey, FindingState],
-    after: Mapping[FindingKey, FindingState],
-    at_us: int,
-) -> dict[FindingKey, FindingState]:
-    """Return, resolved, those that fired before for what another one reports by now."""
-    heard = (state for state in _firing(after).values() if not state.is_noise)
-    firing = sorted(heard, key=lambda state: (state.pending_us, state.key))
-    into = absorbers([_placed(state) for state in firing])
-    fired = _firing(before)
-    return {
-        state.key: replace(resolved(state, at_us, Resolution.MERGED), merged_into=firing[root].key)
-        for state, root in ((firing[place], root) for place, root in into.items())
-        if state.key in fired and at_us >= state.last_run_us
-    }
-
-
-def _placed(state: FindingState) -> Finding:
-    """Return the finding with the verdict and the onset that it has kept."""
-    return replace(state.finding, verdict=state.verdict, onset_us=state.onset_us)
-
-
 def transition(before: FindingState | None, after: FindingState | None) -> Transition | None:
     """Return what changed between two states of the same key, if anything did."""
     if after is None:
@@ -234,7 +144,8 @@ def transition(before: FindingState | None, after: FindingState | None) -> Trans
     if before is None or before.pending_us != after.pending_us:
         return Transition.FIRING if after.state is State.FIRING else Transition.PENDING
     if before.state is after.state:
-        return None
+        is_absorbed = before.ended is not after.ended and after.ended is Resolution.MERGED
+        return Transition.ABSORBED if is_absorbed else None
     if after.state is State.RESOLVED:
         return _ENDED.get(after.ended, Transition.RESOLVED)
     return Transition.REOPENED if after.reopened > before.reopened else Transition.FIRING
@@ -342,14 +253,17 @@ def _still_holds(before: FindingState, finding: Finding, at_us: int, rules: Stat
     """Whether a run confirms what fires.
 
     One bad day, which makes a new finding an incident, does not end a lasting one. Relabelled
-    time or another mix of jobs does.
+    time or another mix of jobs does. A small one that costs more by now stands until the
+    regression that it became fires, and absorbs it.
     """
     if before.verdict is Verdict.INCIDENT:
         in_time = at_us - before.pending_us < rules.incident_us
         return in_time and finding.verdict is Verdict.INCIDENT
-    if before.verdict in LASTING and finding.verdict is Verdict.INCIDENT:
+    if not finding.holds or finding.verdict is before.verdict:
         return finding.holds
-    return finding.holds and finding.verdict is before.verdict
+    if before.verdict is Verdict.SMALL and finding.verdict is Verdict.REGRESSION:
+        return True
+    return before.verdict in LASTING and finding.verdict is Verdict.INCIDENT
 
 
 def _with_gates_of(earlier: Finding, finding: Finding) -> Finding:

@@ -11,7 +11,8 @@ from ett_service.core.regressions.clocks import Moments
 from ett_service.core.regressions.finding import State, Triage, Verdict
 from ett_service.storage.metrics.counters import label
 from ett_service.storage.receivers.deliveries import DeliveryState
-from ett_service.storage.regressions.findings import OPEN, WRITTEN_US
+from ett_service.storage.regressions.detection_runs import SEARCHED_US, WRITTEN_US
+from ett_service.storage.regressions.findings import OPEN
 from ett_service.storage.schema import (
     counted,
     delivery,
@@ -170,6 +171,7 @@ _CLOCKS = select(
     regression.c.acknowledged_us,
     regression.c.resolved_us,
     WRITTEN_US,
+    SEARCHED_US,
 ).where(
     regression.c.verdict == Verdict.REGRESSION.value,
     regression.c.firing_us.is_not(None),

@@ -37,6 +37,7 @@ class Action(StrEnum):
     MUTE_CREATED = "mute_created"
     MUTE_TAKEN_BACK = "mute_taken_back"
     REGRESSION_TRIAGED = "regression_triaged"
+    SUSPECT_RULED_OUT = "suspect_ruled_out"
     REGRESSION_ACKNOWLEDGED = "regression_acknowledged"
     REGRESSION_ACCEPTED = "regression_accepted"
     TUNING_RESET = "tuning_reset"

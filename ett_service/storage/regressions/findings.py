@@ -22,17 +22,17 @@ from ett_service.core.regressions.finding import (
     Verdict,
     improvement_fingerprint,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
-    advance,
     is_firing_version,
     transition,
 )
+from ett_service.storage.regressions.detection_runs import SEARCHED_US, WRITTEN_US
 from ett_service.storage.schema import (
     accepted_baseline,
-    detection_run,
     project,
     regression,
     regression_change,
@@ -69,6 +69,7 @@ class Regression:
     merged_into: str | None  #: the id of the finding that reports it
     notified_us: int | None  #: when receivers were last notified
     written_us: int | None  #: when the run was stored since which it fires
+    searched_us: int | None  #: when its project was first searched
 
     @property
     def series(self) -> Series:
@@ -98,17 +99,8 @@ class Change:
     version: int
 
 
-WRITTEN_US = (
-    select(detection_run.c.made_us)
-    .where(
-        detection_run.c.project_id == regression.c.project_id,
-        detection_run.c.at_us == regression.c.firing_us,
-    )
-    .scalar_subquery()
-    .label("written_us")
-)
 SELECT: Select[*tuple[Any, ...]] = select(
-    regression, project.c.name.label("project"), WRITTEN_US
+    regression, project.c.name.label("project"), WRITTEN_US, SEARCHED_US
 ).join(project, project.c.id == regression.c.project_id)
 BY_ID = (regression.c.project_id == bindparam("of_project"), regression.c.id == bindparam("of_id"))
 CHANGES_BY_ID = (
@@ -368,6 +360,7 @@ def regression_of(row: Row[*tuple[Any, ...]]) -> Regression:
         merged_into=row.merged_into,
         notified_us=row.notified_us,
         written_us=row.written_us,
+        searched_us=row.searched_us,
     )
 
 

@@ -14,8 +14,8 @@ from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.regressions import Act, NotFiring, get, locked
 from ett_service.storage.schema import regression
 
-_COPIED = ("severity", "attribution", "acknowledged_us", "acknowledged_by", "triage", "triage_by",
-           "triage_us")  # fmt: skip
+_VERDICT = ("triage", "triage_by", "triage_us")
+_COPIED = ("severity", "attribution", "acknowledged_us", "acknowledged_by", *_VERDICT)
 
 
 class CannotMove(EttError):
@@ -57,7 +57,8 @@ def move_cohort(
 ) -> Regression | None:
     """Go on with what fires in another cohort; return that finding, into which this one is merged.
 
-    None where there is none of that id. What fires there already goes on as it is.
+    None where there is none of that id. What fires there already goes on as it is. What is new
+    there takes the verdict along, which so counts once, and still says where it fired.
 
     Raises:
         NotFiring: It does not fire.
@@ -66,9 +67,13 @@ def move_cohort(
     if stored is None or stored.series.cohort == cohort:
         return stored
     there = _moved(stored.standing, cohort)
-    into = _open_id(conn, project_id, there) or _begun(conn, stored, there, act)
     here = resolved(stored.standing, act.at_us, Resolution.MERGED)
-    values = {**findings.columns_of(here), "merged_into": into}
+    values = findings.columns_of(here)
+    into = _open_id(conn, project_id, there)
+    if into is None:
+        into = _begun(conn, stored, there, act)
+        values |= dict.fromkeys(_VERDICT)
+    values["merged_into"] = into
     of = findings.of_id(project_id, regression_id)
     conn.execute(update(regression).where(*findings.BY_ID).values(values), of)
     _note(conn, stored, replace(act, why=f"into {into}: {act.why}"), "cohort_moved")
@@ -84,8 +89,7 @@ def _firing(conn: Connection, project_id: int, regression_id: str) -> Regression
 
 def _moved(standing: FindingState, cohort: SeriesCohort) -> FindingState:
     series = Series(standing.finding.series.subject, cohort)
-    fired = None if standing.fired is None else replace(standing.fired, series=series)
-    return replace(standing, finding=replace(standing.finding, series=series), fired=fired)
+    return replace(standing, finding=replace(standing.finding, series=series))
 
 
 def _open_id(conn: Connection, project_id: int, standing: FindingState) -> str | None:

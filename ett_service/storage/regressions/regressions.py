@@ -86,6 +86,17 @@ def triage(
     return _changed(conn, stored, act, f"triaged_{called}", columns)
 
 
+def rule_out(conn: Connection, project_id: int, regression_id: str, act: Act) -> Regression | None:
+    """Record that a suspect is not the cause; None where there is no finding of that id."""
+    stored = locked(conn, project_id, regression_id)
+    if stored is not None:
+        findings.add_change(
+            conn, project_id, regression_id, at_us=act.at_us, what="suspect_ruled_out", by=act.by,
+            why=act.why, version=stored.standing.version,
+        )  # fmt: skip
+    return stored
+
+
 def accept(conn: Connection, project_id: int, regression_id: str, act: Act) -> Regression | None:
     """Accept a regression as normal from its onset on: it is resolved, and no baseline is older.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import DAY_US, rfc3339
 from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.record.keys import create_project
 from tests.builders.clock import NOON
@@ -83,6 +83,14 @@ def test_a_part_of_the_fleet_has_its_own_causes(service: Service, project_id: in
     fires(service, project_id, finding(), finding(cohort=OTHER), attribution=ATTRIBUTION)
     answer = causes(service, where="cluster:b")
     assert answer["causes"][0]["cohorts"] == [dict(OTHER)]
+
+
+def test_causes_of_a_time_are_of_what_fired_then(service: Service, project_id: int) -> None:
+    fires(service, project_id, finding(), attribution=ATTRIBUTION)
+    onset_us = finding().onset_us
+    assert causes(service, to=rfc3339(onset_us))["causes"] == []
+    window = {"from": rfc3339(NOON - 2 * DAY_US), "to": rfc3339(onset_us + 1)}
+    assert len(causes(service, **window)["causes"]) == 1
 
 
 @pytest.mark.usefixtures("project_id")

@@ -104,6 +104,25 @@ def test_a_run_like_before_refutes_it(service: Service, regression_id: str) -> N
 
 
 @ON_ONE_ENGINE
+def test_two_slow_runs_rule_the_suspect_out_and_silence_nothing(
+    service: Service, regression_id: str
+) -> None:
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    service.ingest(_job("other-chip", 60, 478, "1", hardware="A100"))
+    answer = confirm(service, regression_id, "slow-1", "again-2")
+    assert answer["outcome"] == "stands"
+    assert answer["of_baseline"]["ratio"] == pytest.approx(1.58, abs=0.02)
+    assert answer["of_present"]["ratio"] == pytest.approx(0.99, abs=0.02)
+    regression = service.get(f"/v1/regressions/{regression_id}")
+    assert (regression["state"], regression["triage"]) == ("firing", None)
+    said = regression["history"][-1]
+    assert said["what"] == "suspect_ruled_out"
+    assert said["why"].startswith("code_version 2 is not its cause: again-2 takes x 1.00 (")
+    (audited,) = service.get("/v1/audit", action="suspect_ruled_out")["entries"]
+    assert audited["details"]["jobs"] == ["slow-1", "again-2"]
+
+
+@ON_ONE_ENGINE
 def test_jobs_without_its_series_settle_nothing(service: Service, regression_id: str) -> None:
     for other in ("idle", "nobody"):
         problem = confirm(service, regression_id, "again-1", other, 409)
@@ -130,6 +149,28 @@ def test_jobs_that_are_not_as_the_experiment_says_are_refused(
         problem = confirm(service, regression_id, base, job, 409)
         assert expected in problem["detail"], problem["detail"]
     assert service.get(f"/v1/regressions/{regression_id}")["triage"] is None
+
+
+@ON_ONE_ENGINE
+@pytest.mark.usefixtures("regression_id")
+def test_in_a_cohort_of_several_models_both_runs_are_of_one(
+    service: Service, project_id: int
+) -> None:
+    service.ingest(_job("other-model", 900, 480, "2", model="vision"))
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    for place in range(3):
+        service.ingest(_job(f"long-{place}", 60 * place, 900, "1", model="vision"))
+    wide = dated_finding()
+    wide = replace(wide, series=wide.series._replace(cohort=(("cluster", "a"),)), ratio=1.7)
+    for day in (24, 48):
+        searched(service.store, project_id, NOON + day * HOUR, wide, attribution=ATTRIBUTION)
+    (row,) = [
+        row for row in service.get("/v1/regressions")["regressions"] if "model" not in row["cohort"]
+    ]
+    problem = confirm(service, row["id"], "again-1", "other-model", 409)
+    assert "differ in model: llm-70b and vision" in problem["detail"]
+    answer = confirm(service, row["id"], "slow-1", "again-2")
+    assert answer["of_baseline"]["ratio"] == pytest.approx(1.58, abs=0.02)
 
 
 @ON_ONE_ENGINE

@@ -183,8 +183,9 @@ def test_one_regression_is_shown_in_full(service: Service, regression_ids: list[
 
 @ON_ONE_ENGINE
 def test_its_clocks_are_held_to_what_is_promised(
-    service: Service, regression_ids: list[str]
+    service: Service, project_id: int, regression_ids: list[str]
 ) -> None:
+    searched(service.store, project_id, ONSET - DAY_US)
     sla = service.get(f"/v1/regressions/{regression_ids[0]}")["sla"]
     assert sla["detect"] == {
         "seconds": 8 * 86_400.0, "limit_seconds": 96 * 3600.0, "runs": False, "breached": True,
@@ -198,6 +199,14 @@ def test_its_clocks_are_held_to_what_is_promised(
         for regression_id in regression_ids[1:]
     )
     assert (pending["detect"]["runs"], pending["resolve"], improvement) == (True, None, None)
+
+
+@ON_ONE_ENGINE
+def test_what_began_before_the_first_search_has_no_time_to_detect(
+    service: Service, regression_ids: list[str]
+) -> None:
+    sla = service.get(f"/v1/regressions/{regression_ids[0]}")["sla"]
+    assert (sla["detect"], sla["acknowledge"]["runs"]) == (None, True)
 
 
 @ON_ONE_ENGINE

@@ -183,7 +183,11 @@ def test_triage_moves_the_finding_to_a_cohort_that_was_searched(
     assert answer["id"] != regression_id
     assert answer["cohort"] == {"cluster": "a", "model": "rare"}
     assert (answer["state"], answer["triage"]) == ("firing", "real")
-    assert service.get(f"/v1/regressions/{regression_id}")["merged_into"] == answer["id"]
+    assert answer["fired"]["cohort"] == {"cluster": "a", "model": "llm-70b"}
+    before = service.get(f"/v1/regressions/{regression_id}")
+    assert (before["merged_into"], before["triage"]) == (answer["id"], None)
+    (tuned,) = service.get("/v1/regressions/tuning")["tuning"]
+    assert tuned["real"] == 1
 
     nowhere = {**body, "cohort": {"cluster": "nowhere"}}
     refused = post(service, answer["id"], "triage", nowhere)

@@ -2,6 +2,9 @@
 
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +19,15 @@ from ett_service.cli.mcp.questions import (
     bounded,
 )
 from ett_service.cli.verb import Failure, NotAllowed, OutOfReach
+from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.planning.scenario import SCENARIOS
-from tests.builders.servers.ett import Server
+from ett_service.storage.engine.migrate import migrate
+from ett_service.storage.engine.store import open_store
+from ett_service.storage.record.keys import create_project
+from tests.builders.clock import NOON
+from tests.builders.regressions.stored import ONSET, finding, fires
+from tests.builders.servers.ett import Server, serving
 from tests.builders.servers.waiting import wait_for
 
 BEGIN, END = "2026-03-01T08:00:00Z", "2026-03-01T09:00:00Z"
@@ -71,6 +80,21 @@ def test_where_says_what_the_summary_says(served: Server) -> None:
     assert waited == pytest.approx(sum(summary["weighted_owners"].values()) / 3600)
     assert [group["group"] for group in answer["groups"]] == [{"team": "pretraining"}]
     assert reply["basis"]["n"]["jobs"] == summary["jobs"]
+
+
+def test_what_fires_is_told_by_cause_with_costs_that_add_up(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ett.db'}"
+    migrate(url)
+    whole = finding(cohort=(), onset_us=ONSET - 6 * DAY_US, gpu_hours=400.0)
+    with closing(open_store(url)) as store:
+        project_id = store.write(partial(create_project, name="research", now_us=NOON))
+        ids = fires(store, project_id, finding(gpu_hours=100.0), whole)
+    with serving(url, tmp_path, ETT_EMBEDDED_WORKER="false") as server:
+        answer = questions.what_to_fix_first(access_to(server), HOUR, [], SCENARIOS)["answer"]
+    (cause,) = answer["causes_of_firing_regressions"]
+    assert cause["findings"] == ids[::-1]
+    assert cause["cost"] == answer["cost_of_firing_regressions_each_once"]
+    assert cause["cost"]["gpu_hours_per_week"] == 400.0
 
 
 def test_why_can_be_asked_by_owner(served: Server) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from ett_service.charts import units
 from ett_service.cli.main import main
-from ett_service.cli.regressions.explain import _differ
+from ett_service.cli.regressions.explain import _differ, _when_fired
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject, Verdict
 from ett_service.storage.engine.store import open_store
@@ -22,7 +22,7 @@ from ett_service.storage.record.keys import create_project
 from tests.builders import terminal
 from tests.builders.clock import NOON
 from tests.builders.databases.engines import DIALECTS, new_database
-from tests.builders.regressions.stored import finding, fires, searched
+from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.builders.servers.ett import Server, serving
 from tests.builders.servers.processes import ETT
 
@@ -52,8 +52,9 @@ def served(
     with new_database(request, folder) as url:
         with closing(open_store(url)) as store:
             project_id = store.write(partial(create_project, name="research", now_us=NOON))
+            searched(store, project_id, ONSET)
             ids = fires(store, project_id, finding(), FAILURES, BETTER)
-            pending = finding(cohort=(*OF_B, ("model", "rare")))
+            pending = finding(cohort=(*OF_B, ("model", "rare")), onset_us=ONSET - DAY_US)
             searched(store, project_id, NOON + DAY_US, finding(), FAILURES, BETTER, pending)
         with serving(url, folder, ETT_EMBEDDED_WORKER="false") as server:
             yield Regressed(server, *ids)
@@ -164,6 +165,14 @@ def test_one_is_explained_on_a_screen(
     assert printed_json(capsys, "explain", served.compiles)["id"] == served.compiles
 
 
+def test_what_began_before_the_first_search_was_not_detected_late(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (pending,) = printed_json(capsys, "list", "--state", "pending")
+    screen = printed(capsys, "explain", pending["id"])
+    assert "to detect: it does not count. The change began before this project was first" in screen
+
+
 def test_what_people_say_is_kept(served: Regressed, capsys: pytest.CaptureFixture[str]) -> None:
     line = printed(capsys, "acknowledge", served.failures, "--why", "mine")
     assert line == f"{served.failures} is acknowledged by test.\n"
@@ -240,6 +249,13 @@ def test_a_factor_that_points_elsewhere_than_the_medians_is_explained(
 ) -> None:
     sides = {"before": {"median": 0.901}, "after": {"median": after}}
     assert _differ({**sides, "ratio": ratio}) is differ
+
+
+def test_what_was_moved_says_in_which_cohort_it_fired() -> None:
+    here, there = {"cluster": "a"}, {"cluster": "b"}
+    assert _when_fired({"cohort": here, "fired": {"cohort": here}}) == "when it fired"
+    moved = {"cohort": there, "fired": {"cohort": here}}
+    assert _when_fired(moved) == "when it fired in cluster:a"
 
 
 def test_verdicts_tune_and_a_reset_takes_that_back(

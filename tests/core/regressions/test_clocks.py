@@ -23,9 +23,8 @@ def test_while_it_fires_the_others_run_from_there() -> None:
         ResponseTime(at(25), SLA.acknowledge_us, runs=True),
         ResponseTime(at(25), SLA.resolve_us, runs=True),
     )
-    assert (times.detect.breached, times.resolve and times.resolve.breached) == (False, False)
-    assert times.acknowledge is not None
-    assert times.acknowledge.breached
+    breached = [time and time.breached for time in (times.detect, times.acknowledge, times.resolve)]
+    assert breached == [False, True, False]
 
 
 def test_each_clock_stops_at_its_own_moment() -> None:
@@ -46,7 +45,17 @@ def test_being_resolved_ends_what_nobody_acknowledged() -> None:
 
 
 def test_an_onset_after_it_fired_takes_no_time() -> None:
-    assert clocks(Moments(at(9), firing_us=at(8)), SLA, at(10)).detect.us == 0
+    times = clocks(Moments(at(9), firing_us=at(8)), SLA, at(10))
+    assert times.detect == ResponseTime(0, SLA.detect_us, runs=False)
+
+
+def test_what_began_before_the_first_search_was_not_detected_late() -> None:
+    begun = Moments(at(10), firing_us=at(200), written_us=at(240), searched_us=at(240))
+    times = clocks(begun, SLA, at(250))
+    assert times.detect is None
+    assert times.acknowledge == ResponseTime(at(10), SLA.acknowledge_us, runs=True)
+    since = clocks(begun._replace(searched_us=at(10)), SLA, at(250))
+    assert since.detect == ResponseTime(at(190), SLA.detect_us, runs=False)
 
 
 def test_nobody_is_late_before_the_run_that_fired_it_was_written() -> None:

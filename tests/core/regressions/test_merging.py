@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Finding,
@@ -12,11 +14,11 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     Transition,
-    advance,
     transition,
 )
 from tests.builders.regressions.stored import finding
@@ -76,6 +78,30 @@ def test_an_incident_becomes_part_of_the_regression_of_its_series() -> None:
     assert [state.state for state in walk[-1].values()].count(State.FIRING) == 1
 
 
+def test_an_incident_that_was_over_shortly_before_is_part_of_the_regression() -> None:
+    over = [[INCIDENT]] * 5
+    onset_us = day(3)
+    late = replace(REGRESSION, onset_us=onset_us)
+    walk = after_days(*over, [late], [late])
+    key = FindingKey.of(INCIDENT)
+    assert walk[5][key].ended is walk[6][key].ended is Resolution.BETTER
+    after = walk[7][key]
+    assert (after.ended, after.merged_into) == (Resolution.MERGED, FindingKey.of(late))
+    assert (after.state, after.version) == (State.RESOLVED, walk[6][key].version)
+    assert transition(walk[6][key], after) is Transition.ABSORBED
+    assert advance(walk[7], [late], day(6), RULES) == walk[7]
+
+
+@pytest.mark.parametrize(("quiet_days", "onset_day"), [(4, 3), (0, 5)])
+def test_an_incident_long_before_or_of_days_before_the_onset_stays_one(
+    quiet_days: int, onset_day: int
+) -> None:
+    late = replace(REGRESSION, onset_us=day(onset_day))
+    walk = after_days(*[[INCIDENT]] * 5, *[[]] * quiet_days, [late], [late])
+    assert walk[-1][FindingKey.of(late)].state is State.FIRING
+    assert walk[-1][FindingKey.of(INCIDENT)].ended is Resolution.BETTER
+
+
 def test_no_incident_begins_beside_the_regression_of_its_series() -> None:
     walk = after_days([REGRESSION], [REGRESSION], [INCIDENT], [INCIDENT])
     assert {key.verdict for key in walk[-1]} == {Verdict.REGRESSION}
@@ -84,8 +110,16 @@ def test_no_incident_begins_beside_the_regression_of_its_series() -> None:
 def test_a_small_one_that_grows_is_one_finding() -> None:
     small = finding(verdict=Verdict.SMALL)
     walk = after_days([small], [small], [REGRESSION], [REGRESSION])
-    firing = [key.verdict for key, state in walk[-1].items() if state.state is State.FIRING]
-    assert firing == [Verdict.REGRESSION]
+    grown, standing = (walk[-1][FindingKey.of(each)] for each in (REGRESSION, small))
+    assert grown.state is State.FIRING
+    assert (standing.ended, standing.merged_into) == (Resolution.MERGED, grown.key)
+
+
+def test_a_small_one_of_a_cohort_that_runs_no_more_is_gone() -> None:
+    small = finding(verdict=Verdict.SMALL)
+    before = after_days([small], [small])[-1]
+    after = advance(before, [], day(20), RULES, [small.series])[FindingKey.of(small)]
+    assert (after.state, after.ended) == (State.RESOLVED, Resolution.GONE)
 
 
 def test_what_fires_keeps_the_numbers_of_that_day() -> None:

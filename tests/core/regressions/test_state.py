@@ -15,12 +15,12 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
+from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     FindingKey,
     FindingState,
     StateRules,
     Transition,
-    advance,
     resolved,
     step,
     transition,
@@ -119,7 +119,7 @@ def test_it_is_resolved_once_two_runs_in_a_row_say_that_it_holds_no_more() -> No
     assert (last(states).firing_us, last(states).resolved_us) == (day(1), day(5))
 
 
-@pytest.mark.parametrize("verdict", [Verdict.REGRESSION, Verdict.IMPROVEMENT])
+@pytest.mark.parametrize("verdict", [Verdict.REGRESSION, Verdict.IMPROVEMENT, Verdict.SMALL])
 def test_for_want_of_values_nothing_is_resolved(verdict: Verdict) -> None:
     seen = finding(verdict=verdict)
     states = history([seen, seen, *[None] * 30])

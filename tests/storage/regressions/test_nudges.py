@@ -6,13 +6,22 @@ from functools import partial
 import pytest
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Metric, Resolution, SeriesCohort, State, Subject
+from ett_service.core.regressions.finding import (
+    Metric,
+    Resolution,
+    SeriesCohort,
+    State,
+    Subject,
+    Triage,
+)
 from ett_service.detection.run import memory_of
 from ett_service.storage.engine.store import Store
-from ett_service.storage.regressions import findings, notices, nudges, regressions
+from ett_service.storage.metrics import gauge_values
+from ett_service.storage.regressions import findings, notices, nudges, regressions, tuning
 from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.nudges import CannotMove
 from ett_service.storage.regressions.regressions import Act, NotFiring
+from ett_service.storage.regressions.tuning import Verdicts
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import COHORT, ONSET, finding, fires, searched
 
@@ -93,6 +102,28 @@ def test_another_cohort_is_another_finding_that_goes_on(store: Store, project_id
     seen = replace(finding(cohort=WIDE), ratio=1.2)
     searched(store, project_id, NOON + DAY_US, seen)
     assert got(store, project_id, there.id).standing.finding.ratio == seen.ratio
+
+
+def test_a_moved_finding_takes_its_verdict_along_which_counts_once(
+    store: Store, project_id: int
+) -> None:
+    (regression_id,) = fires(store, project_id, finding())
+    triage = partial(regressions.triage, project_id=project_id, called=Triage.REAL, act=ACT)
+    store.write(partial(triage, regression_id=regression_id))
+    there = moved_cohort(store, project_id, regression_id, WIDE)
+    here = got(store, project_id, regression_id)
+    assert (here.triage, there.triage, there.triage_by) == (None, Triage.REAL, ACT.by)
+    with store.reading() as conn:
+        (tuned,) = tuning.tunings(conn, [project_id], NOON)
+        assert tuned.verdicts == Verdicts(real=1, noise=0)
+        assert gauge_values.triaged(conn, NOON - DAY_US) == (1, 0)
+
+
+def test_a_moved_finding_says_where_it_fired(store: Store, project_id: int) -> None:
+    (regression_id,) = fires(store, project_id, finding())
+    fired = moved_cohort(store, project_id, regression_id, WIDE).standing.fired
+    assert fired is not None
+    assert fired.series.cohort == COHORT
 
 
 def test_what_fires_there_already_takes_it_in(store: Store, project_id: int) -> None:
