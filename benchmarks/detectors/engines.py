@@ -20,12 +20,11 @@ from benchmarks.detectors.peers import (
 )
 from benchmarks.detectors.trials import DetectorAlert
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Finding, Series
-from ett_service.core.regressions.merging import advance
+from ett_service.core.regressions.finding import Finding, FindingKey, Series
 from ett_service.core.regressions.state import (
-    FindingKey,
     FindingState,
     StateRules,
+    advance,
     resolved,
     transition,
 )

@@ -14,6 +14,7 @@ from ett_service.core.intervals import DAY_US, WEEK_US
 from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
+    FindingKey,
     Impact,
     Metric,
     RunFinding,
@@ -23,13 +24,12 @@ from ett_service.core.regressions.finding import (
     State,
     Verdict,
 )
-from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
     LASTING,
-    FindingKey,
     FindingState,
     StateRules,
     Transition,
+    advance,
     transition,
 )
 from ett_service.detection.attribution.attribute import attribute

@@ -14,7 +14,8 @@ from sqlalchemy import Connection
 from typing_extensions import override
 
 from ett_service.core.intervals import DAY_US, SECOND_US
-from ett_service.core.regressions.state import FindingKey, StateRules
+from ett_service.core.regressions.finding import FindingKey
+from ett_service.core.regressions.state import StateRules
 from ett_service.detection import run as detection_run
 from ett_service.detection.run import RunResult, memory_of, retrace
 from ett_service.detection.sample import Memory, Plan

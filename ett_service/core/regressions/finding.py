@@ -384,3 +384,15 @@ def _root(into: Mapping[int, int], place: int) -> int:
     while place in into:
         place = into[place]
     return place
+
+
+class FindingKey(NamedTuple):
+    """The identity of a finding from run to run."""
+
+    fingerprint: str
+    verdict: Verdict
+
+    @classmethod
+    def of(cls, finding: Finding) -> "FindingKey":
+        """Return the key of a finding."""
+        return cls(finding.fingerprint, finding.verdict)

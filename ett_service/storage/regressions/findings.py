@@ -14,6 +14,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
+    FindingKey,
     Resolution,
     RunFinding,
     Series,
@@ -22,11 +23,10 @@ from ett_service.core.regressions.finding import (
     Verdict,
     improvement_fingerprint,
 )
-from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
-    FindingKey,
     FindingState,
     StateRules,
+    advance,
     is_firing_version,
     transition,
 )

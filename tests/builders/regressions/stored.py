@@ -8,6 +8,7 @@ from ett_service.core.intervals import DAY_US, SECOND_US
 from ett_service.core.regressions.finding import (
     Attribution,
     Finding,
+    FindingKey,
     Gate,
     Impact,
     Metric,
@@ -21,7 +22,7 @@ from ett_service.core.regressions.finding import (
     Suspect,
     Verdict,
 )
-from ett_service.core.regressions.state import FindingKey, StateRules
+from ett_service.core.regressions.state import StateRules
 from ett_service.detection.scan import Power
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import detection_runs, findings

@@ -8,19 +8,14 @@ import pytest
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     Finding,
+    FindingKey,
     Metric,
     Resolution,
     State,
     Subject,
     Verdict,
 )
-from ett_service.core.regressions.merging import advance
-from ett_service.core.regressions.state import (
-    FindingKey,
-    FindingState,
-    Transition,
-    transition,
-)
+from ett_service.core.regressions.state import FindingState, Transition, advance, transition
 from tests.builders.regressions.stored import finding
 from tests.core.regressions.test_state import (
     FIRING,

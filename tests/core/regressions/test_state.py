@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import (
     Finding,
+    FindingKey,
     Gate,
     State,
     Verdict,
 )
-from ett_service.core.regressions.merging import advance
 from ett_service.core.regressions.state import (
-    FindingKey,
     FindingState,
     StateRules,
     Transition,
+    advance,
     resolved,
     step,
     transition,
