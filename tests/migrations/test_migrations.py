@@ -23,7 +23,11 @@ REVISIONS = list(reversed(list(SCRIPTS.walk_revisions())))
 #: Alembic keeps the revision in a column of this length.
 LONGEST_REVISION = 32
 
-OF_EXPRESSIONS = ("ix_job_ledger_ett_ratio", "ix_job_ledger_lost_gpu")
+OF_EXPRESSIONS = (
+    "ix_job_ledger_ett_ratio",
+    "ix_job_ledger_lost_gpu",
+    "ix_job_ledger_slowed",
+)
 SQLITES_OWN = frozenset({"sqlite_schema", "sqlite_temp_schema"})
 
 

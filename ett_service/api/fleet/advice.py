@@ -202,7 +202,7 @@ def advise_fleet(
 ) -> FleetAdviceAnswer | Response:
     """Return the best interval between checkpoints for cohorts, and what each would gain.
 
-    The present interval is the median of the latest 8,000 gaps between checkpoints. If jobs of a
+    The present interval is the median of the latest 5,000 gaps between checkpoints. If jobs of a
     group differ much, group by model or size. A file contains the groups. Without `group_by` it
     contains the total as one group.
     """

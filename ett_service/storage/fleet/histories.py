@@ -110,7 +110,7 @@ _EXCLUSIONS = _of_jobs(schema.correction, "from_us", "to_us").where(
 )
 
 
-MOST_GAPS = 8_000
+MOST_GAPS = 5_000
 
 
 def cohort_gaps(

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import Totals
 from ett_service.storage.fleet import rollups
 from ett_service.storage.fleet.rollups import (
@@ -138,6 +139,11 @@ def _ended_in(dialect: str, cohort_filter: CohortFilter, window: Span) -> Select
         ledger.ended_us >= start_us,
         ledger.ended_us < end_us,
         ledger.started_us < window[1],
+        *(
+            func.coalesce(ledger[name], "").in_(sorted(cohort_filter.where[name]))
+            for name in JOB_DIMENSIONS
+            if name in cohort_filter.where
+        ),
     )
     # An outer join is begun from the slices; SQLite would begin an inner one from all the jobs.
     ended = (

@@ -20,7 +20,7 @@ from sqlalchemy import (
 from ett_service.core.words import WASTED, Cause, JobState, Period
 from ett_service.storage.record.events import whole_body
 from ett_service.storage.schema import attempt_ledger, event, job_ledger, project, share
-from ett_service.storage.schema.ledger import ETT_RATIO, LOST_GPU
+from ett_service.storage.schema.ledger import ETT_RATIO, LOST_GPU, SLOWED
 
 _OPEN = (JobState.RUNNING, JobState.QUEUED)
 _AFTER_ALL = 1 << 62  #: a job that has not begun comes after every job that has
@@ -37,7 +37,7 @@ ORDERS: dict[str, ColumnElement[Any]] = {
     "ett_ratio": ETT_RATIO,
     "failures": job_ledger.c.failures,
     "unsaved_training_seconds": job_ledger.c.unsaved_us,
-    "slowed_seconds": func.coalesce(job_ledger.c.slowed_us, 0),
+    "slowed_seconds": SLOWED,
     "lost_gpu_seconds": LOST_GPU,
 }
 """What jobs can be sorted by. Ratios and sums only order here; readers compute for themselves."""

@@ -66,6 +66,8 @@ job_ledger = table(
     Index(None, "project_id", "started_us", "job"),
     Index(None, "project_id", "ended_us", "job"),
     Index(None, "project_id", "e2e_us", "job"),
+    Index(None, "project_id", "failures", "job"),
+    Index(None, "project_id", "unsaved_us", "job"),
     Index(None, "project_id", "state", "started_us", "job"),
     Index(None, "project_id", "team", "started_us", "job"),
     Index(None, "project_id", "model", "started_us", "job"),
@@ -89,6 +91,9 @@ ETT_RATIO: ColumnElement[float] = func.coalesce(
     literal_column("0.0"),
 )
 Index("ix_job_ledger_ett_ratio", job_ledger.c.project_id, ETT_RATIO, job_ledger.c.job)
+
+SLOWED: ColumnElement[int] = func.coalesce(job_ledger.c.slowed_us, literal_column("0"))
+Index("ix_job_ledger_slowed", job_ledger.c.project_id, SLOWED, job_ledger.c.job)
 
 LOST_GPU: ColumnElement[int] = func.coalesce(job_ledger.c.lost_gpu_us, literal_column("0"))
 Index("ix_job_ledger_lost_gpu", job_ledger.c.project_id, LOST_GPU, job_ledger.c.job)
