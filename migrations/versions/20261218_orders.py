@@ -8,24 +8,25 @@ down_revision = "20261217_lost"
 branch_labels = None
 depends_on = None
 
-_INDEXES = {
-    "ix_checkpoint_project_id_saved_us": ("checkpoint", ["project_id", "saved_us"]),
-    "ix_job_ledger_project_id_failures_job": ("job_ledger", ["project_id", "failures", "job"]),
-    "ix_job_ledger_project_id_unsaved_us_job": ("job_ledger", ["project_id", "unsaved_us", "job"]),
-    "ix_job_ledger_slowed": (
-        "job_ledger",
-        ["project_id", text("coalesce(slowed_us, 0)"), "job"],
-    ),
-}
+_OF_JOBS = ("failures", "unsaved_us")
 
 
 def upgrade() -> None:
     """Add the indexes."""
-    for name, (table, columns) in _INDEXES.items():
-        op.create_index(name, table, columns)
+    op.create_index("ix_checkpoint_project_id_saved_us", "checkpoint", ["project_id", "saved_us"])
+    for name in _OF_JOBS:
+        op.create_index(_name(name), "job_ledger", ["project_id", name, "job"])
+    slowed = text("coalesce(slowed_us, 0)")
+    op.create_index("ix_job_ledger_slowed", "job_ledger", ["project_id", slowed, "job"])
 
 
 def downgrade() -> None:
     """Drop them."""
-    for name, (table, _) in reversed(_INDEXES.items()):
-        op.drop_index(name, table)
+    op.drop_index("ix_job_ledger_slowed", "job_ledger")
+    for name in reversed(_OF_JOBS):
+        op.drop_index(_name(name), "job_ledger")
+    op.drop_index("ix_checkpoint_project_id_saved_us", "checkpoint")
+
+
+def _name(column: str) -> str:
+    return f"ix_job_ledger_project_id_{column}_job"
