@@ -12,7 +12,9 @@ from ett_service.charts.units import (
     percent,
     ratio_of_e2e,
 )
+from ett_service.core.intervals import SECOND_US
 from ett_service.core.words import Category, JobState
+from ett_service.ingest.members import parse_instant
 from ett_service.pages.ask import Answer
 from ett_service.pages.jobs.life import is_recovery
 from ett_service.pages.jobs.reasons import Loss, costs_of
@@ -20,6 +22,7 @@ from ett_service.pages.panel import Fact
 from ett_service.pages.window import moment
 
 _MOST_VERSIONS = 3
+_BEHIND_US = 60 * SECOND_US
 
 
 def sentence(job: Answer, ranked: Sequence[Loss]) -> str:
@@ -44,6 +47,14 @@ def _waiting(job: Answer) -> str:
         since = f", submitted {moment(job['submitted_at'])} UTC" if job["submitted_at"] else ""
         return f"It has waited in the queue for {waited} so far{since}."
     return f"No attempt began, after {waited} in the queue."
+
+
+def behind(job: Answer, now_us: int) -> str:
+    """Say since when events wait for their numbers, once that is no matter of moments."""
+    since = job["waiting_since"]
+    if since is None or now_us - parse_instant(since) < _BEHIND_US:
+        return ""
+    return f"Events that came since {moment(since)} UTC are not in these numbers yet."
 
 
 def versions(job: Answer) -> str:

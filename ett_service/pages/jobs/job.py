@@ -17,7 +17,7 @@ from ett_service.pages.jobs import head, life, reasons
 from ett_service.pages.links import dashboard, part_page, quoted
 from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
-from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.sessions import Session
 from ett_service.pages.window import written
 
@@ -83,6 +83,7 @@ def _drawn(request: Request, session: Session, gathered: Gathered) -> Response:
         session,
         job=job,
         versions=head.versions(job),
+        behind=head.behind(job, now_of(request)),
         live=_live(job, project),
         grafana=_dashboard(request, job, project or session.key.project),
         **(_life(gathered) if job["started_at"] else _before_it(gathered)),

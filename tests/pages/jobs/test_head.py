@@ -2,8 +2,12 @@
 
 from typing import Any
 
+from sqlalchemy import update
+
 from ett_service.charts.units import amount, duration, percent
 from ett_service.pages.jobs.head import versions
+from ett_service.storage.schema import dirty
+from tests.builders.clock import MINUTE
 from tests.builders.jobs import wire_event, wire_span
 from tests.builders.servers.site import Document, Site
 from tests.pages.conftest import ago
@@ -109,3 +113,17 @@ def test_of_many_code_versions_the_first_and_the_last_are_named() -> None:
     job = {"code_version": "4.1", "attempts": attempts}
     assert versions(job) == "4.1, then 2 others, then 4.4"
     assert versions({**job, "attempts": []}) == "4.1"
+
+
+def test_events_that_wait_for_their_numbers_are_told_after_a_minute(site: Site) -> None:
+    site.ingest([wire_event("attempt_started", 1, "waits")])
+    event = wire_event("heartbeat", 2, "waits")
+    site.api().post("/v1/events", json={"events": [event]}).raise_for_status()
+    said = "Events that came since"
+    assert said not in site.reader().get("/jobs/waits").text
+    earlier = update(dirty).values(marked_us=dirty.c.marked_us - 2 * MINUTE)
+    site.state.store.write(lambda conn: conn.execute(earlier))
+    assert said in site.reader().get("/jobs/waits").text
+    while site.worker.run_once():
+        pass
+    assert said not in site.reader().get("/jobs/waits").text
