@@ -68,7 +68,7 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
     a cache could have held. Jobs whose record was pruned are not read.
     """
     within = (conn, scope.cohorts, window)
-    keys = job_sums.largest_by_time(*within, _CATEGORIES, MOST_JOBS, PLAIN)
+    keys = job_sums.largest(*within, job_sums.time_in(_CATEGORIES, PLAIN), MOST_JOBS)
     by_job = {
         key: _compiles(conn, key, ledger)
         for key in keys

@@ -134,8 +134,8 @@ def _is_cut(start_us: int, step: int, window: Window) -> bool:
     return start_us < window.from_us or start_us + step > window.to_us
 
 
-LOST, COST, CATEGORY = "lost", "cost", "category:"
-MEASURES_OF_JOBS = (LOST, COST, *(f"{CATEGORY}{category}" for category in Category))
+LOST, LOST_GPU, COST, CATEGORY = "lost", "lost_gpu", "cost", "category:"
+MEASURES_OF_JOBS = (LOST, LOST_GPU, COST, *(f"{CATEGORY}{category}" for category in Category))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +182,12 @@ def _largest(
             if (price := economy.price(hardware, from_us)) is not None
         ]
         return job_sums.largest_by_rate(conn, scope.cohorts, window, rates, limit)
+    if by == LOST_GPU:
+        return job_sums.largest_losses(conn, scope.cohorts, window, job_sums.held_loss(), limit)
     categories = _categories(by)
-    if Category.EFFECTIVE_TRAINING in categories:
-        return job_sums.largest_by_time(conn, scope.cohorts, window, categories, limit, WEIGHTED)
-    return job_sums.largest_by_loss(conn, scope.cohorts, window, categories, limit)
+    is_loss = Category.EFFECTIVE_TRAINING not in categories
+    find = job_sums.largest_losses if is_loss else job_sums.largest
+    return find(conn, scope.cohorts, window, job_sums.time_in(categories, WEIGHTED), limit)
 
 
 def _categories(by: str) -> Sequence[Category]:

@@ -165,8 +165,6 @@ TERMS: Mapping[str, str] = {
     "wall time": "Time on the clock; every second counts once, whatever the job's size.",
     "share of wall time": "Of the wall time that the table is about.",
     "share of the loss": "Of all GPU-hours lost in the window.",
-    "lost hours times accelerators": "Time that was not effective training times the job's "
-    "accelerators, held or not.",
     "hours times accelerators": "Time times the job's accelerators, held or not.",
     "of all": "Of all failures in the window.",
     "step": "The change of the mean time to start since the marker before.",

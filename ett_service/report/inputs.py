@@ -62,7 +62,7 @@ def gather(ask: Ask, week: Week, group_by: Sequence[str], scope: Mapping[str, ob
         ),
         advice=ask("/v1/fleet/checkpoint-advice", {**this, **grouped}),
         what_if=ask("/v1/what-if", {**this, "scenario": list(SCENARIOS)}),
-        jobs=ask("/v1/fleet/jobs/top", {**this, "by": "lost", "limit": _MOST_JOBS}),
+        jobs=ask("/v1/fleet/jobs/top", {**this, "by": "lost_gpu", "limit": _MOST_JOBS}),
         markers=ask(
             "/v1/markers",
             {"project": scope.get("project"), "from": begin, "to": end, "limit": _MOST_MARKERS},

@@ -136,7 +136,7 @@ def jobs(gathered: Gathered) -> Section:
             job["job"],
             job["project"],
             percent(job["ett_ratio"]),
-            gpu_hours(job["gpu_seconds"] - job["weighted_categories"]["effective_training"]),
+            gpu_hours(job["lost_gpu_seconds"]),
         )
         for job in gathered.jobs["jobs"]
     ]

@@ -83,7 +83,7 @@ READ = (
     f"/v1/fleet/trend?{DAYS}&step=1d&where=cluster:larch&format=csv",
     *(
         f"/v1/fleet/jobs/top?{DAYS}&by={by}&limit=3"
-        for by in ("lost", "cost", "category:repeated_training")
+        for by in ("lost", "lost_gpu", "cost", "category:repeated_training")
     ),
     f"/v1/fleet/jobs/top?{DAYS}&format=csv",
     f"/v1/fleet/explain?{DAYS}&{BASE}&limit=5",

@@ -94,7 +94,11 @@ class TopJobAnswer(with_facts(_TopJob, "name", *JOB_DIMENSIONS)):  # type: ignor
     weighted_seconds: WeightedSeconds
     gpu_seconds: WeightedSeconds
     lost_weighted_seconds: WeightedSeconds
+    lost_gpu_seconds: WeightedSeconds = Field(
+        description="The part of it in which accelerators were held."
+    )
     weighted_categories: Annotated[ByCategory, by_word(Totals.category_weighted_us, Category)]
+    gpu_categories: Annotated[ByCategory, by_word(Totals.category_gpu_us, Category)]
     ett_ratio: Ratio
     unsaved_training_seconds: Seconds = Field(validation_alias="unsaved_us")
     cost: float | None = Field(
@@ -170,8 +174,9 @@ def list_top_jobs(
     by: Annotated[
         Annotated[str, WithJsonSchema({"type": "string", "enum": [*MEASURES_OF_JOBS]})],
         Query(
-            description="`lost` (weighted time that was not effective training), `category:` and "
-            "a category (its weighted time), or `cost`.",
+            description="`lost` (weighted time that was not effective training), `lost_gpu` (its "
+            "part in which accelerators were held), `category:` and a category (its weighted "
+            "time), or `cost`.",
         ),
     ] = "lost",
     limit: Annotated[int, Query(ge=1, le=1000)] = 20,

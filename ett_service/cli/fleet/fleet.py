@@ -69,7 +69,7 @@ def top_question(args: Namespace) -> tuple[str, dict[str, object]]:
         raise Failure("--top ranks, and takes neither --by nor --step", "Leave one of them out.")
     match args.top:
         case "jobs":
-            return "/v1/fleet/jobs/top", {"by": "lost", "limit": _MOST}
+            return "/v1/fleet/jobs/top", {"by": "lost_gpu", "limit": _MOST}
         case "releases":
             return "/v1/fleet/summary", {"group_by": _RELEASE, "sort": "lost"}
         case _:
@@ -97,20 +97,20 @@ def _write_jobs(answer: Answer) -> None:
         identifier("job"),
         styled(text("state"), outcome),
         number("ETT%", "ett_ratio", percent),
-        number("lost h", "lost_weighted_seconds", gpu_hours),
+        number("lost GPU-hours", "lost_gpu_seconds", gpu_hours),
         text("most of it", _largest_loss),
         spare(number("failures", "failures", count)),
         spare(number("gpus")),
         spare(number("cost", "cost", shown)),
     )
     write_table(columns, answer["jobs"])
-    write_prose("Lost hours are E2E x accelerators without effective training, held or not.")
+    write_prose("Lost GPU-hours are those that were held and not effective training.")
 
 
 def _largest_loss(job: Answer) -> str:
-    lost = {**job["weighted_categories"], "effective_training": 0.0}
+    lost = {**job["gpu_categories"], "effective_training": 0.0}
     category, seconds = max(lost.items(), key=itemgetter(1))
-    return f"{category} {percent(seconds / job['lost_weighted_seconds'])}"
+    return f"{category} {percent(seconds / job['lost_gpu_seconds'])}"
 
 
 def _write_causes(answer: Answer) -> None:

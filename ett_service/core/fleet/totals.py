@@ -292,6 +292,11 @@ class Totals:
         return self.weighted_us - self.effective_weighted_us
 
     @property
+    def lost_gpu_us(self) -> int:
+        """The part of it in which accelerators were held."""
+        return self.gpu_us - self.effective_weighted_us
+
+    @property
     def ett_ratio(self) -> float:
         """ETT%, weighted by accelerators; 0 for no time at all."""
         return ratio(self.effective_weighted_us, self.weighted_us)

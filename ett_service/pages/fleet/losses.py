@@ -18,7 +18,7 @@ from ett_service.charts.units import (
 )
 from ett_service.core.words import Category, JobState
 from ett_service.pages.ask import Answer, Question
-from ett_service.pages.fleet.answers import FleetAnswers, Weight
+from ett_service.pages.fleet.answers import BY_ACCELERATORS, FleetAnswers, Weight
 from ett_service.pages.links import job_page, regression_page
 from ett_service.pages.panel import ARROW, FEW, Cell, Panel, counted, so_far, table
 from ett_service.pages.regressions.standing import standing
@@ -131,24 +131,25 @@ def jobs(gathered: FleetAnswers, question: Question) -> Panel:
             Cell(job["job"], href=job_page(job["job"], job["project"])),
             so_far(percent(job["ett_ratio"]), is_over=job["state"] == JobState.FINISHED),
             gpu_hours(
-                job["weighted_categories"][category] if category else job["lost_weighted_seconds"]
+                job["weighted_categories"][category] if category else job["lost_gpu_seconds"]
             ),
             count(job["failures"]),
             money(job["cost"], gathered.jobs["currency"]),
         )
         for job in gathered.jobs["jobs"]
     ]
+    amount_name = BY_ACCELERATORS.amount if category else "lost GPU-hours"
     return Panel(
         "jobs",
         f"Jobs with most {category}" if category else "Jobs that lost most",
         before=() if rows or not category else (f"No job has {category} in this window.",),
         table=table(
-            f"job|#ETT%|#{'' if category else 'lost '}hours times accelerators|#failures|#cost",
+            f"job|#ETT%|#{amount_name}|#failures|#cost",
             rows,
         ),
         after=(
             "In the window, by accelerators.",
-            "Waits that hold no accelerators count here, but not in GPU-hours lost.",
+            *(("Waits that hold no accelerators count, too.",) if category else ()),
         ),
         more=Cell("Jobs that lost most", href=gathered.view.address(category=None) + "#jobs")
         if category

@@ -71,7 +71,7 @@ class Questions:
                 "/v1/fleet/jobs/top",
                 {
                     **view.window,
-                    "by": f"category:{view.category}" if view.category else "lost",
+                    "by": f"category:{view.category}" if view.category else "lost_gpu",
                     "limit": _MOST_JOBS,
                 },
             ),

@@ -82,42 +82,56 @@ def by_job(
     return statement.group_by(contribution.c.project_id + literal_column("0"), *_KEY)
 
 
-def largest_by_time(
+def time_in(categories: Collection[Category], names: Names) -> ColumnElement[float]:
+    """Return the time in *categories*, for :func:`largest`: floats, exact below 2^53."""
+    return cast(_time(categories, names), Float)
+
+
+def held_loss() -> ColumnElement[float]:
+    """Return the accelerator time that was held and not effective training."""
+    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
+    return cast(_held() - effective, Float)
+
+
+def _held() -> ColumnElement[Any]:
+    return sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
+
+
+def largest(
     conn: Connection,
     cohort_filter: CohortFilter,
     window: Span,
-    categories: Collection[Category],
+    amount: ColumnElement[float],
     limit: int,
-    names: Names,
 ) -> list[JobKey]:
-    """Return the jobs with most time in *categories*, the largest first."""
+    """Return the jobs with most of an *amount*, the largest first; those with none never."""
     jobs = by_job(_KEY, cohort_filter, window)
-    return [key for key, _ in _ranked(conn, jobs, _amount(categories, names), limit)]
+    return [key for key, _ in _ranked(conn, jobs, amount, limit)]
 
 
-def largest_by_loss(
+def largest_losses(
     conn: Connection,
     cohort_filter: CohortFilter,
     window: Span,
-    categories: Collection[Category],
+    amount: ColumnElement[float],
     limit: int,
 ) -> list[JobKey]:
-    """Return the jobs that lost most accelerator time in *categories*, the largest first.
+    """Return the answer of :func:`largest` for a part of what jobs lost, mostly from a few jobs.
 
-    The answer of :func:`largest_by_time`, mostly from a few jobs: what a job loses in a window is
-    at most what it loses in its life, by which an index orders all jobs. None behind the first few
-    can be among the largest once each of the largest lost more in the window than those in all
-    (the threshold algorithm of Fagin, Lotem and Naor, J. Comput. Syst. Sci. 66, 2003).
+    What a job loses in a window is at most what it loses in its life, by which an index orders all
+    jobs. None behind the first few can be among the largest once each of the largest lost more in
+    the window than those in all (the threshold algorithm of Fagin, Lotem and Naor, J. Comput.
+    Syst. Sci. 66, 2003).
     """
     for most in (times * limit for times in _CANDIDATES):
         lives = _lost_most(conn, cohort_filter, window, most)
         if len(lives) < most:
             break
         sums = contributed(_KEY, cohort_filter, window).where(is_among(contribution, lives))
-        largest = _ranked(conn, sums.group_by(*_KEY), _amount(categories, WEIGHTED), limit)
-        if len(largest) == limit and _is_before_all_others(*largest[-1], lives):
-            return [key for key, _ in largest]
-    return largest_by_time(conn, cohort_filter, window, categories, limit, WEIGHTED)
+        ranked = _ranked(conn, sums.group_by(*_KEY), amount, limit)
+        if len(ranked) == limit and _is_before_all_others(*ranked[-1], lives):
+            return [key for key, _ in ranked]
+    return largest(conn, cohort_filter, window, amount, limit)
 
 
 def _lost_most(
@@ -189,23 +203,18 @@ def _time(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
     return sum((contribution.c[names.categories[category]] for category in categories), literal(0))
 
 
-def _amount(categories: Collection[Category], names: Names) -> ColumnElement[float]:
-    return cast(_time(categories, names), Float)
-
-
 def largest_by_rate(
     conn: Connection, cohort_filter: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
 ) -> list[JobKey]:
     """Return the jobs whose held accelerators count for most, by the latest rate of each."""
-    gpu: ColumnElement[Any] = sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
     begun = [
         (and_(cohort.c.hardware == hardware, contribution.c.hour_us >= from_us), literal(rate))
         for hardware, from_us, rate in sorted(rates, key=lambda rate: -rate[1])
     ]
     if not begun:
         return []
-    jobs, cost = by_job(_KEY, cohort_filter, window), cast(gpu, Float) * case(*begun, else_=0.0)
-    return [key for key, _ in _ranked(conn, jobs, cost, limit)]
+    cost = cast(_held(), Float) * case(*begun, else_=0.0)
+    return largest(conn, cohort_filter, window, cost, limit)
 
 
 def of_jobs(

@@ -225,6 +225,20 @@ def test_the_jobs_that_lost_most_come_first_and_add_up(fleet: Service) -> None:
 
 
 @ON_ONE_ENGINE
+def test_the_gpu_hours_that_a_job_lost_are_those_of_its_own_answer(fleet: Service) -> None:
+    query: Query = {"from": ALL[0], "to": ALL[1]}
+    jobs = fleet.get("/v1/fleet/jobs/top", by="lost_gpu", **query)["jobs"]
+    lost = [job["lost_gpu_seconds"] for job in jobs]
+    assert len(jobs) == 3
+    assert lost == sorted(lost, reverse=True)
+    for job in jobs:
+        effective = job["gpu_categories"]["effective_training"]
+        assert job["lost_gpu_seconds"] == sum(job["gpu_categories"].values()) - effective
+        own = fleet.get(f"/v1/jobs/{job['job']}", project=job["project"])
+        assert job["lost_gpu_seconds"] == own["lost_gpu_seconds"] <= job["lost_weighted_seconds"]
+
+
+@ON_ONE_ENGINE
 def test_groups_are_sorted_and_limited_on_request(fleet: Service) -> None:
     query: Query = {"from": ALL[0], "to": ALL[1], "group_by": "team"}
 

@@ -12,10 +12,12 @@ from ett_service.core.ledger.fold import fold
 from ett_service.core.words import Category, Outcome, Phase
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet.job_sums import (
+    held_loss,
     job_tally,
     job_totals,
-    largest_by_loss,
-    largest_by_time,
+    largest,
+    largest_losses,
+    time_in,
 )
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.record.dirty_marks import JobKey
@@ -79,6 +81,10 @@ def test_of_another_job_there_is_nothing(store: Store, project_id: int) -> None:
 
 
 LOST = [category for category in Category if category is not Category.EFFECTIVE_TRAINING]
+AMOUNTS = [
+    time_in(categories, WEIGHTED)
+    for categories in (LOST, [Category.PT2_COMPILE], [Category.RECOMPILE])
+]
 JOBS = 60
 
 
@@ -120,14 +126,15 @@ def test_the_jobs_that_lost_most_are_those_of_all_jobs(
     of_one_team = {"team": frozenset("a")}
     with many_jobs.reading() as conn:
         for wanted in (CohortFilter(), CohortFilter((project_id,), of_one_team), CohortFilter(())):
-            for categories in (LOST, [Category.PT2_COMPILE], [Category.RECOMPILE]):
-                question = (conn, wanted, window, categories, limit)
-                assert largest_by_loss(*question) == largest_by_time(*question, WEIGHTED)
+            for amount in (*AMOUNTS, held_loss()):
+                question = (conn, wanted, window, amount, limit)
+                assert largest_losses(*question) == largest(*question)
 
 
 def test_the_jobs_that_lost_most_are_found_among_a_few(many_jobs: Store) -> None:
     with many_jobs.reading() as conn, recorded_statements(conn) as statements:
-        keys = largest_by_loss(conn, CohortFilter(), (NOON, NOON + 90 * HOUR), LOST, 3)
+        window = (NOON, NOON + 90 * HOUR)
+        keys = largest_losses(conn, CohortFilter(), window, held_loss(), 3)
 
     assert len(keys) == 3
     (summed,) = (statement for statement in statements if "FROM contribution" in statement)
