@@ -109,7 +109,7 @@ def _facts(answer: Answer) -> list[Fact]:
             count(total["jobs_without_accelerators"]),
             f"{duration(total['unweighted_seconds'])} without a weight",
         ),
-        Fact("jobs left out", count(total["jobs_left_out"]), "excluded by somebody"),
+        Fact("jobs left out", count(total["jobs_left_out"]), "alive for over 20,000 hours"),
         Fact("merged cohorts", count(answer["other_cohorts"]), "beyond the daily cap"),
     ]
 
