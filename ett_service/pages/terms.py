@@ -115,7 +115,7 @@ _OF_SAVES: Mapping[str, str] = {
 
 _OF_THE_SERVICE: Mapping[str, str] = {
     "jobs without accelerators": "They reported no number, so numbers by accelerators lack them.",
-    "jobs left out": "Alive for over 20,000 hours: a clock stood wrong. Nothing else of them counts.",
+    "jobs left out": "Alive for over 20,000 hours, as by a wrong clock; they count in nothing.",
     "merged cohorts": "Beyond the daily cap; their time is counted as other.",
     "waiting": "Messages that have not been delivered yet.",
     "requests": "Requests of this key in the last day.",
