@@ -87,12 +87,12 @@ class Nodes:
         self.agents.pop(place).wait()
 
     def orphan(self, place: int) -> None:
-        """Kill torchrun alone; its workers go on for a while, until somebody clears them away."""
+        """Kill torchrun alone; its workers go on until they hang, and somebody clears them away."""
         launcher = self.agents.pop(place)
         agent, *workers = _with_descendants(launcher.pid)[1 if self.launched else 0 :]
         os.kill(agent, signal.SIGKILL)
         launcher.wait(PATIENCE_S)
-        self.wait_for_step(self._step() + 2)
+        wait_for((self.folder / "died").exists)
         for pid in workers:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

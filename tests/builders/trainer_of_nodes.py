@@ -14,6 +14,15 @@ HANGS_SECONDS = 6.0
 SPEAKS_EVERY = 5
 
 
+def runs(pid: str) -> bool:
+    """Whether a process runs: one that was killed stands in the table until it is reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return fields[0] != "Z"
+
+
 class Peers:
     """The other ranks, as collectives would show them."""
 
@@ -35,7 +44,7 @@ class Peers:
     def _has_come(self, other: int, step: int) -> bool:
         path = self.folder / f"at-{other}"
         pid, at = path.read_text().split() if path.exists() else ("0", "0")
-        is_alive = Path(f"/proc/{pid}").exists()
+        is_alive = runs(pid)
         is_same = self.seen.get(other, pid if is_alive else None) == pid
         if is_same and int(at) >= step:  # one that has come to the last step may be gone
             self.seen[other] = pid

@@ -69,10 +69,10 @@ def lose_one(job: Nodes) -> None:
 def kill_the_agent(job: Nodes) -> None:
     """Kill torchrun alone, whose workers go on without it, and start it again."""
     options = ["--standalone", "--nproc-per-node=2"]
-    job.start(options)
-    job.wait_for_step(DIES_AT)
+    job.start(options, "0", "hang")  # its workers come to no end, however late they are killed
+    job.wait_for_step(TOLD_AT - 2)
     job.orphan(0)
-    job.start(options)
+    job.start(options, "0", "hang")
 
 
 def lose_both(job: Nodes) -> None:
