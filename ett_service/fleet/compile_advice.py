@@ -17,7 +17,7 @@ from ett_service.core.planning.compile_advice import (
 from ett_service.core.planning.compiles import Compile, compiles_of
 from ett_service.core.words import Category, Phase
 from ett_service.fleet.scope import Scope, Window
-from ett_service.storage.fleet import job_sums
+from ett_service.storage.fleet import job_sums, largest_jobs
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import events
 from ett_service.storage.record.dirty_marks import JobKey
@@ -68,7 +68,7 @@ def fleet_compile_advice(conn: Connection, scope: Scope, window: Window) -> Flee
     a cache could have held. Jobs whose record was pruned are not read.
     """
     within = (conn, scope.cohorts, window)
-    keys = job_sums.largest(*within, job_sums.time_in(_CATEGORIES, PLAIN), MOST_JOBS)
+    keys = largest_jobs.largest(*within, job_sums.time_in(_CATEGORIES, PLAIN), MOST_JOBS)
     by_job = {
         key: _compiles(conn, key, ledger)
         for key in keys

@@ -15,7 +15,7 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part
 from ett_service.fleet.scope import MOST_POINTS, BadQuestion, Scope, Window, bucket_starts
 from ett_service.fleet.summary import Group, groups, together
-from ett_service.storage.fleet import job_sums, rollups
+from ett_service.storage.fleet import job_sums, largest_jobs, rollups
 from ett_service.storage.record.dirty_marks import JobKey
 
 
@@ -181,12 +181,13 @@ def _largest(
             for from_us in (window.from_us, *economy.cuts(*window))
             if (price := economy.price(hardware, from_us)) is not None
         ]
-        return job_sums.largest_by_rate(conn, scope.cohorts, window, rates, limit)
+        return largest_jobs.largest_by_rate(conn, scope.cohorts, window, rates, limit)
     if by == LOST_GPU:
-        return job_sums.largest_losses(conn, scope.cohorts, window, job_sums.held_loss(), limit)
+        lost = largest_jobs.held_loss()
+        return largest_jobs.largest_losses(conn, scope.cohorts, window, lost, limit)
     categories = _categories(by)
     is_loss = Category.EFFECTIVE_TRAINING not in categories
-    find = job_sums.largest_losses if is_loss else job_sums.largest
+    find = largest_jobs.largest_losses if is_loss else largest_jobs.largest
     return find(conn, scope.cohorts, window, job_sums.time_in(categories, WEIGHTED), limit)
 
 

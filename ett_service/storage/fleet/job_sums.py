@@ -1,4 +1,4 @@
-"""What single jobs contribute to a window: the largest, their sums and weights."""
+"""What single jobs contribute to a window: their sums and weights."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED, Names
-from ett_service.core.fleet.totals import GPU_MEASURES, Tally, Totals
+from ett_service.core.fleet.totals import Tally, Totals
 from ett_service.core.words import Category
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.fleet.contributions import decoded
@@ -37,7 +37,6 @@ from ett_service.storage.fleet.rollups import (
     contributed,
     in_wanted_cohorts,
     label,
-    of_projects,
     start_of,
     within,
 )
@@ -54,20 +53,7 @@ SUMS: tuple[str, ...] = (
 )
 """What :func:`of_jobs` sums."""
 
-_KEY = (contribution.c.project_id, contribution.c.job)
-
-_CANDIDATES = (4, 32)
-"""Of so many times the wanted jobs the sums are read before those of all are."""
-
-_BY_LOSS = ("lost_weighted_us", "project_id", "job")
-_OF_LOSS = (*_BY_LOSS, "started_us", "ended_us")
-"""The columns of an index."""
-
-_MOST_RANKED = 5_000
-"""So many of the jobs that lost most are looked at to find some that lived in a window."""
-
-Rate = tuple[str, int, float]
-"""Of hardware, from an instant on: what one microsecond of one accelerator counts for."""
+KEY = (contribution.c.project_id, contribution.c.job)
 
 
 def by_job(
@@ -79,89 +65,7 @@ def by_job(
     grouped by an expression, it finds them by cohort and hour.
     """
     statement = in_wanted_cohorts(columns, cohort_filter, window)
-    return statement.group_by(contribution.c.project_id + literal_column("0"), *_KEY)
-
-
-def time_in(categories: Collection[Category], names: Names) -> ColumnElement[float]:
-    """Return the time in *categories*, for :func:`largest`: floats, exact below 2^53."""
-    return cast(_time(categories, names), Float)
-
-
-def held_loss() -> ColumnElement[float]:
-    """Return the accelerator time that was held and not effective training."""
-    effective = contribution.c[WEIGHTED.categories[Category.EFFECTIVE_TRAINING]]
-    return cast(_held() - effective, Float)
-
-
-def _held() -> ColumnElement[Any]:
-    return sum((contribution.c[name] for name in GPU_MEASURES), literal(0))
-
-
-def largest(
-    conn: Connection,
-    cohort_filter: CohortFilter,
-    window: Span,
-    amount: ColumnElement[float],
-    limit: int,
-) -> list[JobKey]:
-    """Return the jobs with most of an *amount*, the largest first; those with none never."""
-    jobs = by_job(_KEY, cohort_filter, window)
-    return [key for key, _ in _ranked(conn, jobs, amount, limit)]
-
-
-def largest_losses(
-    conn: Connection,
-    cohort_filter: CohortFilter,
-    window: Span,
-    amount: ColumnElement[float],
-    limit: int,
-) -> list[JobKey]:
-    """Return the answer of :func:`largest` for a part of what jobs lost, mostly from a few jobs.
-
-    What a job loses in a window is at most what it loses in its life, by which an index orders all
-    jobs. None behind the first few can be among the largest once each of the largest lost more in
-    the window than those in all (the threshold algorithm of Fagin, Lotem and Naor, J. Comput.
-    Syst. Sci. 66, 2003).
-    """
-    for most in (times * limit for times in _CANDIDATES):
-        lives = _lost_most(conn, cohort_filter, window, most)
-        if len(lives) < most:
-            break
-        sums = contributed(_KEY, cohort_filter, window).where(is_among(contribution, lives))
-        ranked = _ranked(conn, sums.group_by(*_KEY), amount, limit)
-        if len(ranked) == limit and _is_before_all_others(*ranked[-1], lives):
-            return [key for key, _ in ranked]
-    return largest(conn, cohort_filter, window, amount, limit)
-
-
-def _lost_most(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, most: int
-) -> dict[JobKey, int]:
-    """Return what jobs of a window lost in their lives, the largest first."""
-    ranked = (
-        select(*(job_ledger.c[name] for name in _OF_LOSS))
-        .where(job_ledger.c.lost_weighted_us > literal_column("0"))
-        .order_by(*(job_ledger.c[name].desc() for name in _BY_LOSS))
-        .limit(_MOST_RANKED)
-        .subquery()
-    )
-    statement = (
-        select(ranked.c.project_id, ranked.c.job, ranked.c.lost_weighted_us)
-        .where(
-            of_projects(ranked.c.project_id, cohort_filter),
-            ranked.c.started_us < window[1],
-            ranked.c.ended_us >= window[0],
-        )
-        .order_by(*(ranked.c[name].desc() for name in _BY_LOSS))
-        .limit(most)
-    )
-    return {JobKey(*key): lost_us for *key, lost_us in conn.execute(statement)}
-
-
-def _is_before_all_others(key: JobKey, lost_us: float, lives: Mapping[JobKey, int]) -> bool:
-    """Whether a job that lost so much in a window stands before all that *lives* does not hold."""
-    most_of_others_us = min(lives.values())
-    return lost_us > most_of_others_us or lost_us == lives[key] == most_of_others_us
+    return statement.group_by(contribution.c.project_id + literal_column("0"), *KEY)
 
 
 def number_with_time(
@@ -171,8 +75,8 @@ def number_with_time(
     categories: Collection[Category],
 ) -> int:
     """Count the jobs with time in *categories*."""
-    jobs = by_job(_KEY, cohort_filter, window)
-    with_time = jobs.having(func.sum(_time(categories, PLAIN)) > 0).subquery()
+    jobs = by_job(KEY, cohort_filter, window)
+    with_time = jobs.having(func.sum(time_in(categories, PLAIN)) > 0).subquery()
     return int(conn.scalar(select(func.count()).select_from(with_time)) or 0)
 
 
@@ -186,11 +90,11 @@ def groups_of(
 ) -> dict[JobKey, tuple[str, ...]]:
     """Return the labels of each job; of several, those of most time in *categories*."""
     labels = [label(name) for name in group_by]
-    size = cast(func.sum(_time(categories, PLAIN)), Float)
+    size = cast(func.sum(time_in(categories, PLAIN)), Float)
     statement = (
-        contributed([*_KEY, *labels], cohort_filter, window)
+        contributed([*KEY, *labels], cohort_filter, window)
         .where(is_among(contribution, keys))
-        .group_by(*_KEY, *labels)
+        .group_by(*KEY, *labels)
         .order_by(size, *labels)
     )
     return {
@@ -199,22 +103,9 @@ def groups_of(
     }
 
 
-def _time(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
+def time_in(categories: Collection[Category], names: Names) -> ColumnElement[Any]:
+    """Return the time in *categories* of a contribution."""
     return sum((contribution.c[names.categories[category]] for category in categories), literal(0))
-
-
-def largest_by_rate(
-    conn: Connection, cohort_filter: CohortFilter, window: Span, rates: Sequence[Rate], limit: int
-) -> list[JobKey]:
-    """Return the jobs whose held accelerators count for most, by the latest rate of each."""
-    begun = [
-        (and_(cohort.c.hardware == hardware, contribution.c.hour_us >= from_us), literal(rate))
-        for hardware, from_us, rate in sorted(rates, key=lambda rate: -rate[1])
-    ]
-    if not begun:
-        return []
-    cost = cast(_held(), Float) * case(*begun, else_=0.0)
-    return largest(conn, cohort_filter, window, cost, limit)
 
 
 def of_jobs(
@@ -259,7 +150,7 @@ def _of_jobs(
         )
         for owner in project_ids
     )
-    by = (*_KEY, cohort.c.hardware, cohort.c.precision)
+    by = (*KEY, cohort.c.hardware, cohort.c.precision)
     sums = summing({name: contribution.c[name] for name in SUMS})
     selected = contributed([*by, passed.label("passed"), *sums.columns], cohort_filter).where(
         contribution.c.hour_us >= bindparam("from_us"),
@@ -297,16 +188,6 @@ def is_among(table: Table, keys: Iterable[JobKey]) -> ColumnElement[bool]:
 def hardware_names(conn: Connection) -> list[str]:
     """Return every kind of accelerator that any cohort has."""
     return list(conn.scalars(select(cohort.c.hardware).distinct()))
-
-
-def _ranked(
-    conn: Connection, by_job: Select[Any], amount: ColumnElement[float], limit: int
-) -> list[tuple[JobKey, float]]:
-    """Return the jobs with most of an amount and it; of equal ones those of later names first."""
-    size = func.sum(amount)
-    keys = (key.desc() for key in _KEY)
-    statement = by_job.add_columns(size).having(size > 0).order_by(size.desc(), *keys).limit(limit)
-    return [(JobKey(*key), sum_) for *key, sum_ in conn.execute(statement)]
 
 
 Machine: TypeAlias = tuple[str, str]
