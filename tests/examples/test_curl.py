@@ -80,12 +80,17 @@ def _us(event: dict[str, Any]) -> int:
     return int(at.timestamp()) * 1_000_000 + at.microsecond
 
 
+_OF_A_BUSY_MACHINE = {"stalled", "unattributed"}
+"""What a slow step or a pause between two calls may be; each is there or not, as it happens."""
+
+
 def _facts(job: dict[str, Any]) -> dict[str, Any]:
     """Return what does not depend on how long things took."""
     members = ("attempt", "cycle", "gpus", "outcome", "basis", "last_step")
     return {
         "attempts": [{name: attempt[name] for name in members} for attempt in job["attempts"]],
-        "spent": {name for name, seconds in job["categories"].items() if seconds},
+        "spent": {name for name, seconds in job["categories"].items() if seconds}
+        - _OF_A_BUSY_MACHINE,
         **{name: job[name] for name in ("state", "outcome", "failures", "team", "model")},
         "resumed": [recovery["resumed"] for recovery in job["recoveries"]],
     }
