@@ -39,7 +39,7 @@ REACH_US = 14 * DAY_US
 STEPS = (MarkerKind.DEPLOY, MarkerKind.LAUNCH)
 """Kinds of markers that are meant to make a lasting difference."""
 
-DRAWN = 1_500
+_JOBS_DRAWN = 1_500
 """How many jobs of a large fleet are read: a marker's sides have some hundreds each."""
 
 _OF_THE_NEW = "code_version"
@@ -109,7 +109,7 @@ def changes(
 
     Labels of a marker that are dimensions narrow the jobs that are looked at, as its project
     does, but for the ``code_version``, which nothing had before; a marker of none of the scope's
-    jobs is passed over.
+    jobs is passed over. With a *sample* durations and intervals are of its jobs, ETT% is of all.
     """
     looked_at = []
     for change in marked:
@@ -135,7 +135,7 @@ def drawn(
     hull = (min(edges) // HOUR_US * HOUR_US, -(-max(edges) // HOUR_US) * HOUR_US)
     if hull[0] == hull[1] or count_alive(conn, scope.cohorts, hull) <= most:
         return None
-    return jobs_alive(conn, scope.cohorts, hull, most, DRAWN)
+    return jobs_alive(conn, scope.cohorts, hull, most, _JOBS_DRAWN)
 
 
 def _narrowed(scope: Scope, change: KeptMarker) -> Scope | None:
@@ -283,7 +283,7 @@ def waterfall(
     """Follow the mean time to start through the window; the steps sum to its whole change.
 
     A stretch in which no job began keeps the level of the one before. Markers of one instant
-    share a stretch, which is that of the last of them.
+    share a stretch, which is that of the last of them. With a *sample* only its jobs are read.
     """
     inside = {
         marker.marker.at: marker

@@ -129,7 +129,7 @@ def largest_by_rate(
     ]
     if not begun:
         return []
-    cost = cast(_held(), Float) * case(*begun, else_=0.0)
+    cost = _held() * case(*begun, else_=0.0)
     return largest(conn, cohort_filter, window, cost, limit)
 
 
