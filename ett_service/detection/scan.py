@@ -32,9 +32,9 @@ from ett_service.detection.selection import (
     Candidate,
     Scores,
     adjusted,
+    began_earlier,
     candidates,
     gone,
-    is_stale,
     thresholds,
 )
 from ett_service.detection.verdict import (
@@ -104,17 +104,14 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
         ],
         window.outages(models.groups, memory),
     )
+    found = dict(_findings(changes, models, series, options))
     findings = without_explained(
-        (
-            finding
-            for finding in _surest(_findings(changes, models, series, options))
-            if not _is_followed(finding, memory)
-        ),
+        (finding for finding in _surest(found) if not _is_followed(finding, memory)),
         {series: frozen.onset_us for series, frozen in memory.explaining.items()},
         memory.accepted,
     )
+    findings = [finding for finding in findings if not _began_earlier(found[finding], options)]
     findings += mix_changes(window, scores, series, options)
-    findings = [each for each in findings if not is_stale(each, sample, options.recent_days)]
     findings.sort(key=lambda finding: (finding.p, finding.series))
     power = [
         power
@@ -195,7 +192,7 @@ class Models:
 
 def _findings(
     changes: Sequence[Candidate], models: Models, series: int, options: Options
-) -> Iterator[Finding]:
+) -> Iterator[tuple[Finding, Candidate]]:
     for of_kind in _by_kind(changes):
         chances = adjusted([candidate.weighted for candidate in of_kind], series)
         for candidate, q in zip(of_kind, chances, strict=True):
@@ -206,7 +203,11 @@ def _findings(
             context = Context(q, is_outage_like(candidate, models.phases()), relabelled)
             finding = finding_of(candidate, context, models.window, options)
             if passes(finding):
-                yield finding
+                yield finding, candidate
+
+
+def _began_earlier(candidate: Candidate, options: Options) -> bool:
+    return began_earlier(candidate.model, candidate.group, candidate.sign, options)
 
 
 def _surest(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -30,8 +30,9 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
+from ett_service.detection.models.form import Form
 from ett_service.detection.models.levels import DurationModel, model_of, times
-from ett_service.detection.models.residuals import Form, Residuals
+from ett_service.detection.models.residuals import Residuals
 from ett_service.detection.models.series_model import Change, SeriesModel, log_with_zeros, medians
 from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts
 from ett_service.detection.selection import (
@@ -41,6 +42,7 @@ from ett_service.detection.selection import (
     WORSE,
     Candidate,
     Scores,
+    began_earlier,
 )
 from ett_service.detection.window import Groups, Window
 
@@ -300,7 +302,8 @@ def mix_changes(
         raw = Scores.of(model, options)
         for sign in (WORSE, BETTER):
             last, p = int(raw.peaks(sign).last[0]), float(raw.peaks(sign).p[0])
-            if last and p * series <= options.q:
+            is_sure = last > 0 and p * series <= options.q
+            if is_sure and not began_earlier(model, 0, sign, options):
                 start = window.days - last
                 finding = _mix_change(window, raw.model, stratified, start)
                 if finding is not None:

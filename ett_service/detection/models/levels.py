@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
-from ett_service.detection.models.residuals import CUT, Form, Residuals, residuals, share_residuals
+from ett_service.detection.models.form import CUT, Form
+from ett_service.detection.models.residuals import (
+    COHORT_PLACES,
+    Residuals,
+    residuals,
+    share_residuals,
+)
 from ett_service.detection.models.series_model import (
     Z_80,
     Z_95,
@@ -58,6 +64,7 @@ class DurationModel(LevelModel):
     log: NDArray[np.float32]  #: residual of each row
     spread: Floats  #: by cohort, standard deviation of residuals
     form: Form
+    counts_modes: bool = False  #: whether levels say how many rows are of the slower mode
     modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
     def change(self, group: int, start: int, stop: int) -> Change:
@@ -66,7 +73,7 @@ class DurationModel(LevelModel):
         late = inside & (self.rows.day >= start) & (self.rows.day < stop)
         log_ratio, low, high = self._shift_of_means(group, early, late)
         mean_ratio = float(np.exp(log_ratio))
-        if not self.form.has_modes:
+        if not self.counts_modes:
             log_ratio = self._shift(group, early, late)
             days = np.arange(self.window.days)
             precision = self.panel.precision[group] * (days < stop)
@@ -101,16 +108,21 @@ class DurationModel(LevelModel):
         return np.where(enough & (shift < _MAX_LOG), np.exp(log_factor), np.inf)
 
     def _shift(self, group: int, early: Flags, late: Flags) -> float:
-        """Return the shift of logarithms, without the background and what was taken off."""
+        """Return the shift of logarithms, without the background and what was taken off.
+
+        Where there are modes it is the likeliest shift of both: the middle of few values lies now
+        in one mode and now in the other.
+        """
         residual = self._residual(group)
         finite = np.isfinite(residual)
-        return shift(residual[finite & early], residual[finite & late])
+        if not self.form.has_modes:
+            return shift(residual[finite & early], residual[finite & late])
+        common = float(np.nanmax(self.spread))
+        sides = (residual[finite & side] / common for side in (early, late))
+        return self.form.shift_between(*sides, COHORT_PLACES / common) * common
 
     def _shift_of_means(self, group: int, early: Flags, late: Flags) -> tuple[float, float, float]:
-        """Return the logarithm of the ratio of means, and its lower and upper error.
-
-        Where there are modes no shift of all values is like the change of what is paid for.
-        """
+        """Return the logarithm of the ratio of means, and its lower and upper error."""
         residual = self._residual(group)
         finite = np.isfinite(residual)
         sides = [np.exp(np.minimum(residual[finite & side], _MAX_LOG)) for side in (late, early)]
@@ -152,7 +164,8 @@ def duration_model(
     of_modes = mode_residuals(rows, len(counted), early, residual)
     if of_modes is None:
         return model
-    return replace(model, modes=model_of(subject, window, groups, rows, of_modes))
+    modes = model_of(subject, window, groups, rows, of_modes)
+    return replace(model, modes=replace(modes, counts_modes=True))
 
 
 def mode_residuals(

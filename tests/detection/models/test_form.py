@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ett_service.detection.models.residuals import CUT, Form, scale
+from ett_service.detection.models.form import CUT, Form, scale
 
 MISS = 2.08  #: of the logarithm of 8
 WITHIN = 0.3
