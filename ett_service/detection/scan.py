@@ -207,7 +207,8 @@ def _findings(
 
 
 def _began_earlier(candidate: Candidate, options: Options) -> bool:
-    return began_earlier(candidate.model, candidate.group, candidate.sign, options)
+    start, sign = candidate.lasting.start, candidate.sign
+    return began_earlier(candidate.model, candidate.group, start, sign, options)
 
 
 def _surest(findings: Iterable[Finding]) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ No search reports a change that began before the recent days.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
@@ -35,7 +35,7 @@ _LEAST_SCORE = 0.3
 _EQUAL_SHARE = 0.3  #: of the weight that all series share equally
 
 _BEFORE_DAYS = 7  #: on which an older change may have begun that shows in the recent days
-_FAR_LIKELIER = 3.0  #: in the logarithm: by chance in one of twenty changes at most
+_DIFFERS = 2.5  #: score at which they surely differ from the days before
 
 
 def limit(chances: Floats, q: float) -> float:
@@ -257,17 +257,22 @@ def _is_shared(scores: Scores, group: int, last: int, sign: int) -> bool:
     return sign * scores.model.score_of(others, scores.model.days - last) >= _SHARED
 
 
-def began_earlier(model: SeriesModel, group: int, sign: int, options: Options) -> bool:
-    """Whether a change began before the recent days: it is no news.
+def began_earlier(
+    model: SeriesModel, group: int, start: int, sign: int, options: Options
+) -> bool:
+    """Whether a change on day *start* began before the recent days: it is no news.
 
-    It did if an onset in the week before them is far likelier than any in them. Scores of onsets
-    are roots of twice the logarithms of likelihood ratios.
+    It did if the last days before them, of a week at most, surely differ from those before, and
+    by half of the change or more.
     """
-    recent = options.recent_days
-    starts = model.starts(replace(options, recent_days=recent + _BEFORE_DAYS))
-    score = np.where(starts.enough, sign * starts.score, 0.0)[group]
-    inside, before = (float(part.max(initial=0.0)) for part in (score[:recent], score[recent:]))
-    return (before**2 - inside**2) / 2 > _FAR_LIKELIER
+    days, edge = np.arange(model.days), model.days - options.recent_days
+    half = sign * model.since(group, start).effect / 2
+    for begin in range(max(edge - _BEFORE_DAYS, 1), edge):
+        latest = (days >= begin) & (days < edge)
+        before = model.contrast(group, latest, days < begin)
+        if sign * before.score >= _DIFFERS and sign * before.effect >= half:
+            return True
+    return False
 
 
 def gone(sample: Sample, series: Iterable[Series], recent_days: int) -> tuple[Series, ...]:

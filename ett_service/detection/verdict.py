@@ -302,9 +302,8 @@ def mix_changes(
         raw = Scores.of(model, options)
         for sign in (WORSE, BETTER):
             last, p = int(raw.peaks(sign).last[0]), float(raw.peaks(sign).p[0])
-            is_sure = last > 0 and p * series <= options.q
-            if is_sure and not began_earlier(model, 0, sign, options):
-                start = window.days - last
+            start, is_sure = window.days - last, last > 0 and p * series <= options.q
+            if is_sure and not began_earlier(model, 0, start, sign, options):
                 finding = _mix_change(window, raw.model, stratified, start)
                 if finding is not None:
                     yield replace(finding, p=p, q=min(p * series, 1.0))
@@ -339,9 +338,10 @@ def _usual_durations(stratified: DurationModel, together: Window) -> DurationMod
     weight = np.ones(len(usual))
     residual = Residuals(usual, usual, weight, spread, spread, 0.0, Form.of(usual / spread))
     place = np.zeros_like(rows.cohort)
-    return model_of(
+    model = model_of(
         stratified.subject, together, _WHOLE_PROJECT, replace(rows, cohort=place), residual
     )
+    return replace(model, is_of_means=True)
 
 
 def _mix_part_of_durations(mix: SeriesModel, stratified: SeriesModel, start: int) -> float:

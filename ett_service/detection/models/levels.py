@@ -64,7 +64,7 @@ class DurationModel(LevelModel):
     log: NDArray[np.float32]  #: residual of each row
     spread: Floats  #: by cohort, standard deviation of residuals
     form: Form
-    counts_modes: bool = False  #: whether levels say how many rows are of the slower mode
+    is_of_means: bool = False  #: whether a change is that of the mean: of how many rows are long
     modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
     def change(self, group: int, start: int, stop: int) -> Change:
@@ -73,7 +73,7 @@ class DurationModel(LevelModel):
         late = inside & (self.rows.day >= start) & (self.rows.day < stop)
         log_ratio, low, high = self._shift_of_means(group, early, late)
         mean_ratio = float(np.exp(log_ratio))
-        if not self.counts_modes:
+        if not self.is_of_means:
             log_ratio = self._shift(group, early, late)
             days = np.arange(self.window.days)
             precision = self.panel.precision[group] * (days < stop)
@@ -165,7 +165,7 @@ def duration_model(
     if of_modes is None:
         return model
     modes = model_of(subject, window, groups, rows, of_modes)
-    return replace(model, modes=replace(modes, counts_modes=True))
+    return replace(model, modes=replace(modes, is_of_means=True))
 
 
 def mode_residuals(

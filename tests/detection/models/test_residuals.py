@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ett_service.detection.models.levels import mode_residuals
 from ett_service.detection.models.form import CUT
+from ett_service.detection.models.levels import mode_residuals
 from ett_service.detection.models.residuals import residuals
 from ett_service.detection.sample import Durations
 from tests.detection.samples import rows
