@@ -9,6 +9,7 @@ from benchmarks.detectors.runner import CELLS
 from ett_service.core.regressions.finding import Metric, Series, Subject
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
+from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.sample import AttemptValues, Floats, Memory, Rates, Sample, Shares
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import (
@@ -147,9 +148,13 @@ def test_where_nothing_is_known_of_before_no_change_began_earlier() -> None:
 
 def _began_earlier(sample: Sample, subject: Subject, placed: int) -> bool:
     """Whether a change that was placed so many days ago began before the recent days."""
-    window = Window.of(sample, OPTIONS)
-    model = Models.of(window, groups(sample.cohorts), Memory()).by_subject[subject]
+    model = _model(sample, subject)
     return began_earlier(model, 0, model.days - placed, WORSE, OPTIONS)
+
+
+def _model(sample: Sample, subject: Subject) -> SeriesModel:
+    window, of_cohorts = Window.of(sample, OPTIONS), groups(sample.cohorts)
+    return METRICS[subject.metric].model(subject, window, of_cohorts, Memory())
 
 
 @pytest.mark.parametrize("cell", ["cell-1.6-bimodal@60", "hits-bimodal@60"])
@@ -160,9 +165,8 @@ def test_few_values_of_two_modes_place_no_change_before_the_recent_days(cell: st
         fleet = simulate(seed, CELLS[cell].scenario)
         (cohort,), (subject,) = fleet.truth.cohorts, fleet.truth.phases
         sample = fleet.sample(CHANGED_ON + RECENT - 2)
-        models = Models.of(Window.of(sample, OPTIONS), groups(sample.cohorts), Memory())
-        model = models.by_subject[subject]
-        group = models.groups.place(cohort)
+        model = _model(sample, subject)
+        group = model.groups.place(cohort)
         assert group is not None
         earlier += began_earlier(model, group, model.days - RECENT + 1, WORSE, OPTIONS)
     assert earlier <= SEEDS // 10
