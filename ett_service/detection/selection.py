@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from ett_service.core.regressions.finding import Series
+from ett_service.core.regressions.finding import Metric, Series
 from ett_service.detection.models import METRICS
+from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.panel import Peaks, Starts, peaks
 from ett_service.detection.sample import Flags, Floats, Options, Sample
@@ -21,7 +22,7 @@ WORSE, BETTER = 1, -1
 FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
 OUTLIVES = 2.0  #: score that a change must keep without any one day
 OUTLIVES_BURSTS = 3.0  #: the same of a metric in bursts, without any of its bursts
-FALLEN = 2.3  #: score at which the latest days have fallen back
+FALLEN = 2.7  #: score at which the latest days have fallen back
 BURST_DAYS = 3
 """Days in a row that a change of a metric in bursts must survive the loss of."""
 
@@ -29,7 +30,8 @@ _SHARED = 2.0  #: score of a group without the strongest of its cohorts
 _FALLEN_SHARE = 0.4  #: of a change, under which it has fallen back
 _MOST_ROUNDS = 8
 
-WORTH = 1.5  #: the factor of a change that weights are made for
+WORTH, WORTH_OF_MISSES = 1.5, 2.0
+"""The factor of a change that weights are made for; caches rather break than fail a little more."""
 _MOST_SCORE = 4.5  #: series that would score more weigh like this one
 _LEAST_SCORE = 0.3
 _EQUAL_SHARE = 0.3  #: of the weight that all series share equally
@@ -123,7 +125,8 @@ def thresholds(scores: Sequence[Scores], q: float) -> list[Threshold]:
     """Share out the chance of false findings over all tested series of all models."""
     tested = [each.tested for each in scores]
     expected = [
-        each.model.expected_score(WORTH)[used] for each, used in zip(scores, tested, strict=True)
+        each.model.expected_score(_worth(each.model))[used]
+        for each, used in zip(scores, tested, strict=True)
     ]
     priors = [
         np.full(len(of_model), METRICS[each.model.subject.metric].prior)
@@ -141,6 +144,13 @@ def thresholds(scores: Sequence[Scores], q: float) -> list[Threshold]:
         weight[used] = own
         answer.append(Threshold(weight, limits))
     return answer
+
+
+def _worth(model: SeriesModel) -> float:
+    counts_misses = isinstance(model, DurationModel) and model.is_of_means
+    if counts_misses or model.subject.metric is Metric.CACHE_MISS_RATIO:
+        return WORTH_OF_MISSES
+    return WORTH
 
 
 def _joined(parts: Sequence[Floats]) -> Floats:
@@ -257,9 +267,7 @@ def _is_shared(scores: Scores, group: int, last: int, sign: int) -> bool:
     return sign * scores.model.score_of(others, scores.model.days - last) >= _SHARED
 
 
-def began_earlier(
-    model: SeriesModel, group: int, start: int, sign: int, options: Options
-) -> bool:
+def began_earlier(model: SeriesModel, group: int, start: int, sign: int, options: Options) -> bool:
     """Whether a change on day *start* began before the recent days: it is no news.
 
     It did if the last days before them, of a week at most, surely differ from those before, and
