@@ -3,12 +3,17 @@
 A detector that knows the factor, the cohort, the phase, the days and the law still has the noise of
 the values, and divides its share of false findings by all series. It is right with this
 chance; a search that must estimate all that cannot be.
+
+A second chance is that of a scan that knows the law and the noise, but not the day: it takes the
+best of the days on which the change may have begun, which are as likely to look like one.
 """
 
 import math
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from benchmarks.detectors.fleets import parameters
@@ -20,8 +25,8 @@ from benchmarks.detectors.fleets.shape import (
     WORSE_MISS_SHARE,
     Shape,
 )
-from benchmarks.detectors.scoring import WITHIN_DAYS
-from ett_service.detection.sample import Flags, Floats, Ints, Options
+from benchmarks.detectors.scoring import WITHIN_DAYS, Chances
+from ett_service.detection.sample import Floats, Ints, Options
 from ett_service.detection.window import groups
 
 _KINDS = frozenset({ScenarioKind.CELL, ScenarioKind.RAMP, ScenarioKind.SECOND, ScenarioKind.HITS})
@@ -43,6 +48,7 @@ _PART_OF_BOUND = 0.9  #: that is wanted where the bound is too low for the goal
 _STEP = 0.01
 _GRID = np.arange(-8.0, 12.0, _STEP)
 _QUANTILES = 20_001
+_DRAWS = 4_000
 
 
 def has_bound(scenario: Scenario) -> bool:
@@ -58,8 +64,8 @@ def goal(scenario: Scenario, bound: float) -> float | None:
     return wanted if wanted <= bound else _PART_OF_BOUND * bound
 
 
-def chance(fleet: SimulatedFleet) -> float:
-    """Return the chance to see the change of one phase of one cohort by its last day in time."""
+def chances(fleet: SimulatedFleet) -> Chances:
+    """Return the chances of the fleet's change."""
     truth = fleet.truth
     (cohort,), (subject,), begin = truth.cohorts, truth.phases, truth.from_day
     assert begin is not None
@@ -73,35 +79,54 @@ def chance(fleet: SimulatedFleet) -> float:
     mine = mine.chosen(np.unique(np.stack([mine.unit, mine.day]), axis=1, return_index=True)[1])
     count = np.bincount(mine.day, minlength=end)[days].astype(np.float64)
     if truth.scenario.kind is ScenarioKind.HITS:
-        score = _score_of_hits(count, days >= begin)
+        effect: Floats = (WORSE_MISS_SHARE - MISS_SHARE) * (days >= begin).astype(np.float64)
+        variance = np.diag(MISS_SHARE * (1 - MISS_SHARE) / np.maximum(count, 1))
     else:
         effect = _effect(truth.scenario, days, begin)
-        score = _score(effect, _variance(count, days, fleet), count > 0)
+        variance = _variance(count, days, fleet)
     series = len(groups(cohorts).names) * len(fleet.sample(end - 1).subjects)
-    return float(ndtr(score + ndtri(Options().q / series)))
+    share = Options().q / series
+    seen = np.flatnonzero(count)
+    noise, of_seen = variance[np.ix_(seen, seen)], effect[seen]
+    if not of_seen.any() or of_seen.all():
+        return Chances(share, share)
+    steps = days[seen] >= days[-Options().recent_days :, None]
+    steps = steps[steps.any(axis=1) & ~steps.all(axis=1)]
+    known = float(ndtr(_weights(of_seen, noise) @ of_seen + ndtri(share)))
+    return Chances(known, _searched(steps, of_seen, noise, share))
+
+
+def _weights(change: Floats, variance: Floats) -> Floats:
+    """Return the weights of days by which a change scores most, beside a level not known.
+
+    Scores have a variance of 1.
+    """
+    design = np.stack([np.ones(len(change)), change])
+    weighed = np.linalg.solve(variance, design.T)
+    best = (weighed @ np.linalg.inv(design @ weighed))[:, 1]
+    return np.asarray(best / np.sqrt(best @ variance @ best))
+
+
+def _searched(steps: NDArray[np.bool_], effect: Floats, variance: Floats, share: float) -> float:
+    """Return the chance that the best of *steps* scores more than their best does by chance."""
+    weights = np.stack([_weights(step.astype(np.float64), variance) for step in steps])
+    alike = weights @ variance @ weights.T
+    angles = np.arccos(np.clip(np.diag(alike, 1), -1.0, 1.0))
+    limit = float(brentq(lambda score: _largest(score, angles) - share, 1.0, 10.0))
+    scores = np.random.default_rng(0).multivariate_normal(weights @ effect, alike, _DRAWS)
+    return float((scores.max(axis=1) > limit).mean())
+
+
+def _largest(score: float, angles: Floats) -> float:
+    """Return the chance of a largest score so large (Efron 1997)."""
+    density = math.exp(-(score**2) / 2) / math.sqrt(2 * math.pi)
+    return float(ndtr(-score) + density * 2 / score * (ndtr(score * angles / 2) - 0.5).sum())
 
 
 def _effect(scenario: Scenario, days: Ints, begin: int) -> Floats:
     """Return by how much the logarithm is larger on each day."""
     risen = np.clip(days + 1 - begin, 0, RAMP_DAYS if scenario.kind is ScenarioKind.RAMP else 1)
     return np.asarray(np.log(scenario.factor) * risen)
-
-
-def _score(effect: Floats, variance: Floats, seen: Flags) -> float:
-    """Return the score of the effect, best weighed, beside a level that is not known."""
-    design = np.stack([np.ones(int(seen.sum())), effect[seen]])
-    information = design @ np.linalg.solve(variance[np.ix_(seen, seen)], design.T)
-    if not effect[seen].any() or effect[seen].all():
-        return 0.0
-    return float(1 / np.sqrt(np.linalg.inv(information)[1, 1]))
-
-
-def _score_of_hits(count: Floats, late: Flags) -> float:
-    after, before = float(count[late].sum()), float(count[~late].sum())
-    if not after or not before:
-        return 0.0
-    variance = MISS_SHARE * (1 - MISS_SHARE) * (1 / after + 1 / before)
-    return float((WORSE_MISS_SHARE - MISS_SHARE) / np.sqrt(variance))
 
 
 def _variance(count: Floats, days: Ints, fleet: SimulatedFleet) -> Floats:

@@ -17,7 +17,7 @@ Scores = Mapping[tuple[str, str], CellScore]
 
 COLUMNS = (
     "cell", "engine", "fleets", "false/month", "noticed", "right cohort", "right cell", "bound",
-    "goal", "first", "onset", "days", "precision", "F1",
+    "searched", "goal", "first", "onset", "days", "precision", "F1",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def _row(cell: str, score: CellScore) -> tuple[str, ...]:
         _with_bounds(score.noticed) if expected else "-",
         _with_bounds(score.right_cohort) if expected else "-",
         _with_bounds(score.right_cell) if has_target else "-",
-        *_bound_and_goal(scenario, score),
+        *_bounds_and_goal(scenario, score),
         _with_bounds(score.right_first),
         _with_bounds(score.onset),
         "-" if score.median_delay is None else f"{score.median_delay:g}",
@@ -64,11 +64,12 @@ def _row(cell: str, score: CellScore) -> tuple[str, ...]:
     )
 
 
-def _bound_and_goal(scenario: Scenario, score: CellScore) -> tuple[str, str]:
+def _bounds_and_goal(scenario: Scenario, score: CellScore) -> tuple[str, str, str]:
     if score.bound is None:
-        return "-", "-"
+        return "-", "-", "-"
     wanted = goal(scenario, score.bound)
-    return f"{score.bound:.2f}", "-" if wanted is None else f"{wanted:.2f}"
+    goal_text = "-" if wanted is None else f"{wanted:.2f}"
+    return f"{score.bound:.2f}", f"{score.searched:.2f}", goal_text
 
 
 def _false_per_month(score: CellScore) -> str:
@@ -125,6 +126,7 @@ def _score_json(score: CellScore) -> dict[str, Any]:
         "right_cohort": _proportion_json(score.right_cohort),
         "right_cell": _proportion_json(score.right_cell),
         "bound": score.bound,
+        "searched": score.searched,
         "right_first": _proportion_json(score.right_first),
         "onset": _proportion_json(score.onset),
         "median_delay_days": score.median_delay,

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.detectors.bounds import chance, has_bound
+from benchmarks.detectors.bounds import chances, has_bound
 from benchmarks.detectors.causes import NamedCause, name_cause
 from benchmarks.detectors.engines import FAMILIES, OURS, Engine, alerts
 from benchmarks.detectors.fleets.fleet import planned_truth, simulate
@@ -15,7 +15,7 @@ from benchmarks.detectors.fleets.parameters import DAYS
 from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
 from benchmarks.detectors.fleets.shape import PLAIN, SHAPES
 from benchmarks.detectors.otava import FOLDER, Otava
-from benchmarks.detectors.scoring import CellScore, FleetMarks, mark, score
+from benchmarks.detectors.scoring import CellScore, Chances, FleetMarks, mark, score
 from benchmarks.detectors.trials import DetectorAlert, Trial
 
 _OF_MOST_ATTEMPTS = ("code_version", NO_CAUSE)
@@ -196,11 +196,11 @@ def scores(plan: BenchPlan, trials: Iterable[Trial]) -> dict[tuple[str, str], Ce
     An engine with a floor under costs is scored on the fleets whose change reaches it.
     """
     marks: dict[tuple[str, str], list[FleetMarks]] = {}
-    bounds: dict[tuple[str, str], list[float]] = {}
+    bounds: dict[tuple[str, str], list[Chances]] = {}
     for trial in filter(plan.includes, trials):
         scenario = CELLS[trial.cell].scenario
         truth = planned_truth(trial.seed, scenario)
-        bound = chance(simulate(trial.seed, scenario)) if has_bound(scenario) else None
+        bound = chances(simulate(trial.seed, scenario)) if has_bound(scenario) else None
         for engine in plan.engines:
             if engine.name in trial.alerts and engine.counts(trial.impact):
                 fleet_marks = mark(truth, trial.alerts[engine.name])

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import NamedTuple
 
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind, Truth
@@ -149,6 +150,7 @@ class CellScore:
     onset: Proportion  #: of the alerts with an onset, those within ``ONSET_DAYS``
     median_delay: float | None
     bound: float | None = None  #: of ``right_cell``, which no detector can pass on average
+    searched: float | None = None  #: the same of a scan that has to search the day
 
     @property
     def false_per_month(self) -> float:
@@ -175,7 +177,14 @@ class CellScore:
         return 2 * self.right_cohort.hits / (2 * self.right_cohort.hits + self.false + missed)
 
 
-def score(marks: Sequence[FleetMarks], bounds: Sequence[float] = ()) -> CellScore:
+class Chances(NamedTuple):
+    """The chances to see a change of one phase of one cohort by its last day in time."""
+
+    known: float  #: where its day is known, too
+    searched: float  #: where it is searched among the recent days
+
+
+def score(marks: Sequence[FleetMarks], bounds: Sequence[Chances] = ()) -> CellScore:
     """Sum up one engine's marks in one cell, at least one; *bounds* are those of their fleets."""
     delays = [fleet.delay for fleet in marks if fleet.delay is not None]
     errors = [fleet.onset_error for fleet in marks if fleet.onset_error is not None]
@@ -189,7 +198,8 @@ def score(marks: Sequence[FleetMarks], bounds: Sequence[float] = ()) -> CellScor
         right_first=_proportion(firsts),
         onset=_proportion(error <= ONSET_DAYS for error in errors),
         median_delay=median(delays) if delays else None,
-        bound=fmean(bounds) if bounds else None,
+        bound=fmean(bound.known for bound in bounds) if bounds else None,
+        searched=fmean(bound.searched for bound in bounds) if bounds else None,
     )
 
 

@@ -104,13 +104,13 @@ def scan(sample: Sample, options: Options, memory: Memory) -> Scan:
         ],
         window.outages(models.groups, memory),
     )
-    found = dict(_findings(changes, models, series, options))
+    by_finding = dict(_findings(changes, models, series, options))
     findings = without_explained(
-        (finding for finding in _surest(found) if not _is_followed(finding, memory)),
+        (finding for finding in _surest(by_finding) if not _is_followed(finding, memory)),
         {series: frozen.onset_us for series, frozen in memory.explaining.items()},
         memory.accepted,
     )
-    findings = [finding for finding in findings if not _began_earlier(found[finding], options)]
+    findings = [finding for finding in findings if not _began_earlier(by_finding[finding], options)]
     findings += mix_changes(window, scores, series, options)
     findings.sort(key=lambda finding: (finding.p, finding.series))
     power = [

@@ -118,8 +118,8 @@ class DurationModel(LevelModel):
         if not self.form.has_modes:
             return shift(residual[finite & early], residual[finite & late])
         common = float(np.nanmax(self.spread))
-        sides = (residual[finite & side] / common for side in (early, late))
-        return self.form.shift_between(*sides, COHORT_PLACES / common) * common
+        before, after = (residual[finite & side] / common for side in (early, late))
+        return self.form.shift_between(before, after, COHORT_PLACES / common) * common
 
     def _shift_of_means(self, group: int, early: Flags, late: Flags) -> tuple[float, float, float]:
         """Return the logarithm of the ratio of means, and its lower and upper error."""

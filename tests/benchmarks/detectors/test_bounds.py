@@ -2,14 +2,15 @@
 
 import pytest
 
-from benchmarks.detectors.bounds import chance, goal, has_bound
+from benchmarks.detectors.bounds import chances, goal, has_bound
 from benchmarks.detectors.fleets.fleet import simulate
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.fleets.shape import SHAPES
 
 
 def _chance(shape: str, rate: int, factor: float) -> float:
-    return chance(simulate(4, Scenario(ScenarioKind.CELL, rate, factor, shape=SHAPES[shape])))
+    scenario = Scenario(ScenarioKind.CELL, rate, factor, shape=SHAPES[shape])
+    return chances(simulate(4, scenario)).known
 
 
 def test_a_larger_change_and_a_larger_cohort_are_easier_to_see() -> None:
@@ -21,15 +22,25 @@ def test_days_that_hang_together_hide_a_change() -> None:
     assert _chance("ar1", 60, 1.3) < _chance("zipf", 60, 1.3)
 
 
+def test_who_has_to_search_the_day_sees_less_of_a_small_change_and_all_of_a_large_one() -> None:
+    small, large = (
+        chances(simulate(4, Scenario(ScenarioKind.CELL, 12, factor, shape=SHAPES["zipf"])))
+        for factor in (1.3, 2.5)
+    )
+
+    assert 0.5 * small.known < small.searched < 0.95 * small.known
+    assert large.searched == pytest.approx(large.known, abs=0.01)
+
+
 def test_a_ramp_is_harder_to_see_than_the_change_that_it_comes_to() -> None:
     ramp = Scenario(ScenarioKind.RAMP, 60, 1.02, shape=SHAPES["zipf"])
 
-    assert 0.01 < chance(simulate(4, ramp)) < _chance("zipf", 60, 1.02**10)
+    assert 0.01 < chances(simulate(4, ramp)).known < _chance("zipf", 60, 1.02**10)
 
 
 def test_fewer_hits_show_whether_or_not_their_state_is_known() -> None:
     with_states, without_states = (
-        chance(simulate(4, Scenario(ScenarioKind.HITS, 12, shape=SHAPES[name])))
+        chances(simulate(4, Scenario(ScenarioKind.HITS, 12, shape=SHAPES[name]))).known
         for name in ("known", "bimodal")
     )
 
