@@ -22,7 +22,7 @@ WORSE, BETTER = 1, -1
 FEWEST_DAYS = 2  #: since the onset, to tell a change from a bad day
 OUTLIVES = 2.0  #: score that a change must keep without any one day
 OUTLIVES_BURSTS = 3.0  #: the same of a metric in bursts, without any of its bursts
-FALLEN = 2.7  #: score at which the latest days have fallen back
+FALLEN = 2.5  #: score at which the latest days have fallen back
 BURST_DAYS = 3
 """Days in a row that a change of a metric in bursts must survive the loss of."""
 
