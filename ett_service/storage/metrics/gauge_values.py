@@ -11,7 +11,6 @@ from ett_service.core.regressions.clocks import Moments
 from ett_service.core.regressions.finding import State, Triage, Verdict
 from ett_service.storage.metrics.counters import label
 from ett_service.storage.receivers.deliveries import DeliveryState
-from ett_service.storage.regressions.detection_runs import SEARCHED_US, WRITTEN_US
 from ett_service.storage.regressions.findings import OPEN
 from ett_service.storage.schema import (
     counted,
@@ -25,6 +24,7 @@ from ett_service.storage.schema import (
     regression,
     unmerged,
 )
+from ett_service.storage.schema.alerting import SEARCHED_US, WRITTEN_US
 
 _TRIAGED_AS = (Triage.REAL.value, Triage.NOISE.value)
 

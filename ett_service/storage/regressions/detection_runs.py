@@ -11,7 +11,7 @@ from sqlalchemy import Connection, and_, bindparam, exists, func, select, update
 
 from ett_service.storage.engine.driver import read_together
 from ett_service.storage.engine.statements import insert_new
-from ett_service.storage.schema import detection_run, job, job_ledger, project, regression
+from ett_service.storage.schema import detection_run, job, job_ledger, project
 
 _NO_POWER = "{}"
 
@@ -52,27 +52,6 @@ _BEGUN = (
     )
     .limit(1)
 )
-WRITTEN_US = (
-    select(detection_run.c.made_us)
-    .where(
-        detection_run.c.project_id == regression.c.project_id,
-        detection_run.c.at_us == regression.c.firing_us,
-    )
-    .scalar_subquery()
-    .label("written_us")
-)
-"""When the run was stored since which a regression fires."""
-
-SEARCHED_US = (
-    select(detection_run.c.made_us)
-    .where(detection_run.c.project_id == regression.c.project_id)
-    .order_by(detection_run.c.at_us)
-    .limit(1)
-    .scalar_subquery()
-    .label("searched_us")
-)
-"""When the project of a regression was first searched."""
-
 _RUNS_OF = select(detection_run.c.at_us).where(
     detection_run.c.project_id == bindparam("of_project")
 )

@@ -30,13 +30,13 @@ from ett_service.core.regressions.state import (
     is_firing_version,
     transition,
 )
-from ett_service.storage.regressions.detection_runs import SEARCHED_US, WRITTEN_US
 from ett_service.storage.schema import (
     accepted_baseline,
     project,
     regression,
     regression_change,
 )
+from ett_service.storage.schema.alerting import SEARCHED_US, WRITTEN_US
 
 DETECTOR = "detector"
 """The author of changes that no person made."""

@@ -1,6 +1,6 @@
 """Regressions, their triage and mutes, receivers and deliveries."""
 
-from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Index, Integer, Text
+from sqlalchemy import Column, ForeignKey, ForeignKeyConstraint, Index, Integer, Text, select
 
 from ett_service.storage.schema.definition import Int64, table
 
@@ -131,6 +131,27 @@ detection_run = table(
     Column("series", Integer, nullable=False),
     Column("body", Text, nullable=False),
 )
+
+WRITTEN_US = (
+    select(detection_run.c.made_us)
+    .where(
+        detection_run.c.project_id == regression.c.project_id,
+        detection_run.c.at_us == regression.c.firing_us,
+    )
+    .scalar_subquery()
+    .label("written_us")
+)
+"""When the run was stored since which a regression fires."""
+
+SEARCHED_US = (
+    select(detection_run.c.made_us)
+    .where(detection_run.c.project_id == regression.c.project_id)
+    .order_by(detection_run.c.at_us)
+    .limit(1)
+    .scalar_subquery()
+    .label("searched_us")
+)
+"""When the project of a regression was first searched."""
 
 #: Receivers that a project has added, of regressions in ``cohort``, a JSON object of
 #: dimensions. ``url`` and both secrets are encrypted; ``old_secret`` signs, too, until

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Label, Select, case, cast, select
+from sqlalchemy import ColumnElement, Integer, Label, Select, case, cast, func, select
 
 from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
@@ -10,6 +10,7 @@ from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import Metric
 from ett_service.core.words import Category
 from ett_service.storage.schema import cohort, project, regression
+from ett_service.storage.schema.alerting import SEARCHED_US, WRITTEN_US
 from ett_service.storage.schema.view_expressions import (
     divided,
     flag,
@@ -90,10 +91,23 @@ def regressions() -> Select[*tuple[Any, ...]]:
         *instants(columns.acknowledged_us, "acknowledged"),
         *(columns[name] for name in ("acknowledged_by", "triage", "triage_by")),
         *instants(columns.triage_us, "triage"),
-        seconds(columns.firing_us - columns.onset_us).label("detect_seconds"),
-        seconds(columns.acknowledged_us - columns.firing_us).label("acknowledge_seconds"),
-        seconds(columns.resolved_us - columns.firing_us).label("resolve_seconds"),
+        *_response_times(),
     ).join_from(regression, project, of_project(regression))
+
+
+def _response_times() -> list[Label[Any]]:
+    """Return what ``core.regressions.clocks`` says of a finding that fires."""
+    columns = regression.c
+    told_us = func.coalesce(WRITTEN_US.element, columns.firing_us)
+    begin_us = case((told_us > columns.firing_us, told_us), else_=columns.firing_us)
+    is_before = columns.onset_us < SEARCHED_US.element
+    return [
+        case((is_before, None), else_=seconds(columns.firing_us - columns.onset_us)).label(
+            "detect_seconds"
+        ),
+        seconds(columns.acknowledged_us - begin_us).label("acknowledge_seconds"),
+        seconds(columns.resolved_us - begin_us).label("resolve_seconds"),
+    ]
 
 
 def _effect() -> list[ColumnElement[Any]]:

@@ -70,3 +70,24 @@ def test_few_values_have_the_usual_form() -> None:
     form = Form.of(np.zeros(0))
     assert not form.has_modes
     assert form.score(np.array([1.0, -1.0])).sum() == pytest.approx(0, abs=1e-6)
+
+
+def test_the_shift_of_few_values_is_that_of_both_modes_whichever_they_are_of() -> None:
+    """Ratios of means of so few values move by how many of them miss."""
+    values = _modes(5) / SPREAD
+    form = Form.of(values)
+    shifts, means = [], []
+    for seed in range(50):
+        before, after = _modes(100 + seed, 60), _modes(200 + seed, 12) + np.log(1.6)
+        shifts.append(form.shift_between(before / SPREAD, after / SPREAD, 1 / SPREAD) * SPREAD)
+        means.append(np.log(np.exp(after).mean() / np.exp(before).mean()))
+    assert np.mean(shifts) == pytest.approx(np.log(1.6), abs=0.05)
+    assert np.std(shifts) < 0.15
+    assert np.std(means) > 0.3
+    assert min(shifts) > np.log(1.15)
+
+
+def test_more_values_of_the_slower_mode_are_no_shift() -> None:
+    form = Form.of(_modes(6) / SPREAD)
+    before, after = _modes(7, 60, 0.3) / SPREAD, _modes(8, 30, 0.7) / SPREAD
+    assert abs(form.shift_between(before, after, 1 / SPREAD) * SPREAD) < 0.15

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, Subject
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions
 from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.schema import detection_run
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
 from tests.storage.viewed import instant, read
@@ -28,6 +30,7 @@ def rows(store: Store) -> list[dict[str, Any]]:
 def test_a_regression_stands_with_its_numbers_and_its_cohort(
     store: Store, dialect: str, project_id: int
 ) -> None:
+    searched(store, project_id, ONSET - DAY_US)
     (ident,) = fires(store, project_id, finding(), at_us=ONSET + 3 * DAY_US)
     act = Act("ett_k", "", ONSET + 3 * DAY_US + HOUR_US)
     store.write(lambda conn: regressions.acknowledge(conn, project_id, ident, act))
@@ -46,6 +49,21 @@ def test_a_regression_stands_with_its_numbers_and_its_cohort(
     assert row["onset_at"] == instant(ONSET, dialect)
     assert (row["detect_seconds"], row["acknowledge_seconds"]) == (3 * 86_400.0, 3600.0)
     assert (row["resolved_at"], row["resolve_seconds"], row["triage"]) == (None, None, None)
+
+
+def test_response_times_are_those_of_the_service_where_the_first_search_came_late(
+    store: Store, project_id: int
+) -> None:
+    """A first search fires as of past days: nobody could have told of them then."""
+    fired_us, stored_us = ONSET + 3 * DAY_US, ONSET + 9 * DAY_US
+    (ident,) = fires(store, project_id, finding(), at_us=fired_us)
+    store.write(lambda conn: conn.execute(update(detection_run).values(made_us=stored_us)))
+    act = Act("ett_k", "", stored_us + HOUR_US)
+    store.write(lambda conn: regressions.acknowledge(conn, project_id, ident, act))
+
+    (row,) = rows(store)
+
+    assert (row["detect_seconds"], row["acknowledge_seconds"]) == (None, 3600.0)
 
 
 @pytest.mark.parametrize(
