@@ -28,7 +28,7 @@ from ett_service.ingest.refusals import (
     Refused,
     UnsupportedMedia,
 )
-from ett_service.storage.engine.errors import Migrating, StorageUnavailable
+from ett_service.storage.engine.errors import DamagedEvent, Migrating, StorageUnavailable
 from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
@@ -169,6 +169,7 @@ def add_handlers(app: FastAPI, routers: Sequence[APIRouter]) -> None:
         RecordPruned,
         Refused,
         StorageUnavailable,
+        DamagedEvent,
         ClientDisconnect,
     )
     for kind in expected:
@@ -198,6 +199,8 @@ def problem_of(error: Exception) -> Problem:
             is_migrating = isinstance(error, Migrating)
             kind = ProblemKind.MIGRATING if is_migrating else ProblemKind.STORAGE_UNAVAILABLE
             problem = Problem(kind, headers=headers)
+        case DamagedEvent():
+            problem = Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case ClientDisconnect():
             problem = Problem(ProblemKind.BAD_REQUEST, "The client closed the connection.")
         case _:
@@ -244,6 +247,8 @@ def render(request: Request, problem: Problem) -> Response:
 def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         log.warning("%s", error, extra=_log_fields(request, "storage_unavailable"))
+    elif isinstance(error, DamagedEvent):
+        log.error("%s", error, extra=_log_fields(request, "damaged_event"))
     return render(request, problem_of(error))
 
 
