@@ -192,15 +192,13 @@ def problem_of(error: Exception) -> Problem:
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             detail = _NO_ROUTE if kind is ProblemKind.NOT_FOUND else ""
             problem = Problem(kind, detail, headers=error.headers)
-        case Refused() | RecordPruned():
+        case Refused() | RecordPruned() | DamagedEvent():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
             is_migrating = isinstance(error, Migrating)
             kind = ProblemKind.MIGRATING if is_migrating else ProblemKind.STORAGE_UNAVAILABLE
             problem = Problem(kind, headers=headers)
-        case DamagedEvent():
-            problem = Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case ClientDisconnect():
             problem = Problem(ProblemKind.BAD_REQUEST, "The client closed the connection.")
         case _:
@@ -213,10 +211,12 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused | RecordPruned) -> Problem:
+def _of_refused(error: Refused | RecordPruned | DamagedEvent) -> Problem:
     match error:
         case RecordPruned():
             return Problem(ProblemKind.PRUNED, str(error))
+        case DamagedEvent():
+            return Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}

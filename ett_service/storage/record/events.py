@@ -6,14 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Row,
-    bindparam,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import Connection, Row, bindparam, exists, func, select
 
 from ett_service.core.events import EVENT_TYPES, Event, Exclusion, SpanOver
 from ett_service.core.intervals import SECOND_US
@@ -200,10 +193,9 @@ def events(
 
 
 def decoded(job: str, rows: Iterable[Sequence[Any]]) -> list[Event]:
-    """Return what rows of *job* say; each is what :func:`decode_body` takes.
+    """Return what rows of *job* say, raising ``DamagedEvent`` for one that cannot be read.
 
-    Raises:
-        DamagedEvent: One cannot be read.
+    Each row is what :func:`decode_body` takes.
     """
     events: list[Event] = []
     row: Sequence[Any] = ()
@@ -224,8 +216,8 @@ def count_events(conn: Connection, project_id: int, job: str) -> int:
 def spans_of_phase(conn: Connection, project_id: int, job: str, phase: Phase) -> list[SpanOver]:
     """Return the job's spans that are over, of one phase and its stages, in no order."""
     named = f'"phase":"{phase}"'
-    rows = conn.execute(_SPANS, {"project_id": project_id, "job": job, "phase": named}).all()
-    spans = decoded(job, rows)
+    of_phase = {"project_id": project_id, "job": job, "phase": named}
+    spans = decoded(job, conn.execute(_SPANS, of_phase))
     return [span for span in spans if isinstance(span, SpanOver) and span.phase is phase]
 
 
