@@ -1,20 +1,27 @@
 """The application: its routes and what they find in the state of a request."""
 
+import asyncio
 import gc
 import logging
 import math
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    nullcontext,
+    suppress,
+)
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from threading import Event
 from types import FrameType
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
@@ -248,9 +255,34 @@ class _Server(uvicorn.Server):
         self._stopping.set()
         super().handle_exit(sig, frame)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, as uvicorn does; who has connected by now is answered and not reset."""
+        listeners = sockets or []
+        connected = [each for listener in listeners for each in _connected(listener)]
+        for server in self.servers:
+            server.close()
+        loop = asyncio.get_running_loop()
+        for each in connected:
+            await loop.connect_accepted_socket(self._protocol, each)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
+
     async def on_tick(self, counter: int) -> bool:
         """Whether to stop: also for a signal that came before uvicorn heeded signals."""
         return await super().on_tick(counter) or self._ended.is_set()
+
+
+def _connected(listener: socket.socket) -> Iterator[socket.socket]:
+    """Yield who has connected and waits to be taken in."""
+    with suppress(OSError):  # there is none, or no descriptor for one
+        while True:
+            yield listener.accept()[0]
 
 
 def settle() -> None:

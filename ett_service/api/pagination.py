@@ -82,9 +82,13 @@ def columns_of(model: type[BaseModel]) -> tuple[Column, ...]:
     return tuple(_columns(schema, schema.get("$defs", {}), ()))
 
 
+UNREADABLE = "unreadable"
+"""The member of a listed event that says what keeps it from being read."""
+
+
 @cache
 def event_columns() -> tuple[Column, ...]:
-    """Return the columns of listed events: the members of every type of event."""
+    """Return the columns of listed events: the members of every type, and why one has none."""
     components = event_schema()
     columns: dict[str, Column] = {}
     for kind in components["Event"]["anyOf"]:
@@ -92,7 +96,8 @@ def event_columns() -> tuple[Column, ...]:
             columns.setdefault(column.name, column)
     first = [columns.pop(name) for name in ("type", "id", "at")]
     received = Column(("received_at",), ColumnKind.INSTANT)
-    return (*first, received, *(columns[name] for name in sorted(columns)))
+    unreadable = Column((UNREADABLE,), ColumnKind.TEXT)
+    return (*first, received, *(columns[name] for name in sorted(columns)), unreadable)
 
 
 def _columns(schema: Schema, components: Schema, path: tuple[str, ...]) -> Iterator[Column]:

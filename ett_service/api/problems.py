@@ -28,7 +28,7 @@ from ett_service.ingest.refusals import (
     Refused,
     UnsupportedMedia,
 )
-from ett_service.storage.engine.errors import Migrating, StorageUnavailable
+from ett_service.storage.engine.errors import DamagedEvent, Migrating, StorageUnavailable
 from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
@@ -169,6 +169,7 @@ def add_handlers(app: FastAPI, routers: Sequence[APIRouter]) -> None:
         RecordPruned,
         Refused,
         StorageUnavailable,
+        DamagedEvent,
         ClientDisconnect,
     )
     for kind in expected:
@@ -191,7 +192,7 @@ def problem_of(error: Exception) -> Problem:
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             detail = _NO_ROUTE if kind is ProblemKind.NOT_FOUND else ""
             problem = Problem(kind, detail, headers=error.headers)
-        case Refused() | RecordPruned():
+        case Refused() | RecordPruned() | DamagedEvent():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
@@ -210,10 +211,12 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused | RecordPruned) -> Problem:
+def _of_refused(error: Refused | RecordPruned | DamagedEvent) -> Problem:
     match error:
         case RecordPruned():
             return Problem(ProblemKind.PRUNED, str(error))
+        case DamagedEvent():
+            return Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}
@@ -244,6 +247,8 @@ def render(request: Request, problem: Problem) -> Response:
 def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         log.warning("%s", error, extra=_log_fields(request, "storage_unavailable"))
+    elif isinstance(error, DamagedEvent):
+        log.error("%s", error, extra=_log_fields(request, "damaged_event"))
     return render(request, problem_of(error))
 
 

@@ -43,6 +43,7 @@ class Senders:
     absorbed: int = 0  #: events that were there already
     surprises: list[str] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)  #: 0 without an answer
+    broken: list[str] = field(default_factory=list)  #: connections that were made, without answer
     _stopped: threading.Event = field(default_factory=threading.Event)
     _counting: threading.Lock = field(default_factory=threading.Lock)
     _attempts: Iterator[int] = field(default_factory=itertools.count)
@@ -99,8 +100,10 @@ class Senders:
         ]
         try:
             answer = self.server.send(events)
-        except Unreachable:
+        except Unreachable as error:
             self.statuses[0] += 1
+            if "refused" not in error.reason.lower():
+                self.broken.append(error.reason)
             return self.believes
         self.statuses[answer.status] += 1
         if answer.status != 200:

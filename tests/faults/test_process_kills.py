@@ -1,9 +1,11 @@
 """Servers, workers and databases are killed under load: what was acknowledged stands, and once."""
 
+import logging
 import signal
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -23,6 +25,12 @@ from tests.builders.tally import Tally
 from tests.faults.senders import Senders, Stored, check, verified
 
 LONGEST_LIFE_S = 0.4
+LONGEST_STOP_S = 10.0
+BROKEN = 0.01
+"""Of all requests, those that a server which is asked to end may leave without an answer."""
+
+log = logging.getLogger(__name__)
+
 QUIET = {"ETT_DETECTION": '{"enabled": false}'}
 ALONE = {**QUIET, "ETT_EMBEDDED_WORKER": "false"}
 
@@ -274,15 +282,26 @@ def test_a_server_that_is_asked_to_end_finishes_what_it_has_begun(
     rounds: int | None,
     tally: Tally,
 ) -> None:
+    took: list[float] = []
     with serving(database_url, tmp_path, **QUIET) as server:
         senders = Senders(server)
         draw = tally.draw
         with senders.sending():
-            for _ in range(rounds or tally.share(0.25)):
+            for _ in range(rounds or tally.share(0.5)):
                 wait_for(senders.progressed())
                 time.sleep(draw.uniform(0, LONGEST_LIFE_S / 4))
+                began = time.monotonic()
                 server.stop()
+                took.append(time.monotonic() - began)
                 server.start()
                 tally.add(others=1)
+            wait_for(senders.progressed())
         check(senders, tally)
     verified(server)
+    sent = senders.statuses.total()
+    log.warning(
+        "%d stops, the longest of %.1f s; of %d requests %d broken: %s",
+        len(took), max(took), sent, len(senders.broken), Counter(senders.broken),
+    )  # fmt: skip
+    assert max(took) <= LONGEST_STOP_S
+    assert len(senders.broken) <= max(1, BROKEN * sent)

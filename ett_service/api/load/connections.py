@@ -5,9 +5,11 @@ to the parser is counted, and one timer a second looks at all connections.
 """
 
 import asyncio
+import heapq
 import logging
 import resource
 import time
+from collections import deque
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -30,6 +32,8 @@ _SWEEP_S = 1.0
 _LINGER_S = 2.0
 _MOST_PIPELINED = 8
 _LEAST_TAKEN = 64 << 10
+_FIRST_S = 1.0  #: in which a client sends what it has connected for, once the server ends
+_EVICTED = 100  #: a hundredth of all
 _OTHER_FILES = 512  #: descriptors that are no connections
 _ONE_A_REQUEST = frozenset({"Invalid HTTP request received.", "Unsupported upgrade request."})
 
@@ -44,15 +48,18 @@ class Watch:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, connection: "_Bounded") -> bool:
-        """Take a connection in; where there are too many, the one that has been idle longest goes.
+        """Take a connection in; where there are too many, those that have been idle longest go.
 
-        Returns False if none is idle.
+        They go by the hundredth: to look for one a connection would take all of a processor while
+        hundreds come each second. Returns False if none is idle.
         """
         is_room = len(self._open) < self.limits.connections
         if not is_room:
             idle = [each for each in self._open if each.is_idle]
-            if idle:
-                min(idle, key=lambda each: each.since).evict()
+            number = max(1, self.limits.connections // _EVICTED)
+            for each in heapq.nsmallest(number, idle, key=lambda each: each.since):
+                self._open.discard(each)
+                each.evict()
                 is_room = True
         self._open.add(connection)
         if self._timer is None:
@@ -85,7 +92,8 @@ class _Bounded:
         self.since = time.monotonic()  #: when it began to wait for what it waits for
         self._head = 0  #: bytes of headers that are not whole
         self._has_line = False
-        self._lingers_since: float | None = None
+        self._lingers = False  #: it has been refused, and what else it sends is not read
+        self._closes_at: float | None = None  #: unless it is worked on
         self._unsent: tuple[int, float] = 0, 0.0
 
     @property
@@ -111,7 +119,7 @@ class _Bounded:
 
     def data_received(self, data: bytes) -> None:
         """Feed headers to the parser in pieces, so that no more than a limit is ever in it."""
-        while data and self._lingers_since is None and not self.transport.is_closing():
+        while data and not self._lingers and not self.transport.is_closing():
             size = _PIECE if self._is_in_head() else len(data)
             self._feed(data[:size])
             data = data[size:]
@@ -121,6 +129,13 @@ class _Bounded:
         self.since = time.monotonic()
         super().on_response_complete()  # type: ignore[misc]
 
+    def shutdown(self) -> None:
+        """End with the server, but for a client whose request is on its way: closing resets it."""
+        if self.cycle is None or self._head:
+            self._closes_at = time.monotonic() + _FIRST_S
+        else:
+            super().shutdown()  # type: ignore[misc]
+
     def send_400_response(self, _: str) -> None:
         """Refuse what is no HTTP."""
         self._refuse(ProblemKind.BAD_REQUEST, Refused.MALFORMED)
@@ -128,8 +143,8 @@ class _Bounded:
     def check(self, now: float) -> None:
         """Close it if it has taken too long."""
         limits = self.watch.limits
-        if self._lingers_since is not None:
-            if now - self._lingers_since > _LINGER_S:
+        if self._closes_at is not None and not self._is_working():
+            if now > self._closes_at:
                 self.transport.abort()
         elif self._is_stalled(now):
             self._count(Refused.ANSWER_SLOW)
@@ -151,6 +166,8 @@ class _Bounded:
             self._head += len(piece)
             self._has_line = self._has_line or b"\n" in piece.lstrip()
         super().data_received(piece)  # type: ignore[misc]
+        if self._closes_at is not None and self._is_working():
+            self.cycle.keep_alive = False
         if not self._is_in_head():
             self._head = 0
         elif self._head > limits.header_bytes and self._has_line:
@@ -182,13 +199,13 @@ class _Bounded:
 
     def _refuse(self, kind: ProblemKind, reason: Refused) -> None:
         """Answer, and go on reading for a while: who closes at once takes the answer back."""
-        if self._lingers_since is not None or self.transport.is_closing():
+        if self._lingers or self.transport.is_closing():
             return
         self._count(reason)
         if self._is_working():
             self.transport.abort()  # an answer here would be taken for that of another request
             return
-        self._lingers_since = time.monotonic()
+        self._lingers, self._closes_at = True, time.monotonic() + _LINGER_S
         self.transport.write(_answer(kind))
         if self.transport.can_write_eof():
             self.transport.write_eof()
@@ -213,6 +230,7 @@ class BoundedHttpTools(_Bounded, HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._in_head = True
         self._header_bytes = 0
+        self._unanswered: deque[Any] = deque()  #: cycles, of which the first is worked on
         self._silent = 0  #: bytes within a body that are no part of it, such as trailers
 
     def _is_in_head(self) -> bool:
@@ -242,6 +260,19 @@ class BoundedHttpTools(_Bounded, HttpToolsProtocol):
             raise ValueError("too many pipelined requests")
         self._in_head, self._silent, self._head = False, 0, 0
         super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request of a pipeline."""
+        self._unanswered.popleft()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what is worked on: uvicorn tells the last of a pipeline alone."""
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""

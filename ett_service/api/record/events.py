@@ -29,7 +29,7 @@ from ett_service.api.deps import (
     sending_key,
 )
 from ett_service.api.load.admission import Admission, Gone, Place, Refused
-from ett_service.api.pagination import event_columns
+from ett_service.api.pagination import UNREADABLE, event_columns
 from ett_service.api.problems import Fault, Problem, ProblemKind, declared, refusal_members
 from ett_service.api.state import AppState
 from ett_service.core.errors import EttError
@@ -40,11 +40,12 @@ from ett_service.ingest.accept import Verdicts, accept
 from ett_service.ingest.decode import decode
 from ett_service.ingest.refusals import BodyTooLarge, Code
 from ett_service.ingest.wire import Limits
+from ett_service.storage.engine.errors import DamagedEvent
 from ett_service.storage.jobs import listing
 from ett_service.storage.jobs.ledgers import finished
 from ett_service.storage.record import events as stored_events
 from ett_service.storage.record.dirty_marks import JobKey
-from ett_service.storage.record.events import StoreEpoch, decode_body
+from ett_service.storage.record.events import StoreEpoch
 from ett_service.storage.record.keys import Key
 from ett_service.storage.record.pruned import require_record
 
@@ -244,7 +245,9 @@ class EventPage(Answer):
 
     job: str
     events: list[dict[str, Any]] = Field(
-        description="Members as on the wire, instants in UTC, and `received_at`."
+        description="Members as on the wire, instants in UTC, and `received_at`. An event whose "
+        "content was damaged in the database has `type`, `id`, `at` and `received_at` alone, and "
+        "`unreadable`, which says why."
     )
     next_cursor: NextCursor
 
@@ -360,16 +363,20 @@ def list_job_events(
     if not rows and not stored_events.job_exists(conn, project_id, job):
         raise Problem(ProblemKind.NOT_FOUND, "No such job.")
     next_cursor = pagination.write((rows[-1].at_us, rows[-1].id)) if more else None
-    events = [
-        {
-            **wire_members(decode_body(row.type, row.id, row.at_us, row.body)),
-            "received_at": rfc3339(row.received_us),
-        }
-        for row in rows
-    ]
+    events = [{**_members(job, row), "received_at": rfc3339(row.received_us)} for row in rows]
     if form == "json":
         return EventPage(job=job, events=events, next_cursor=next_cursor)
     return as_file(form, event_columns(), events, name="events", next_cursor=next_cursor)
+
+
+def _members(job: str, row: listing.EventRow) -> dict[str, Any]:
+    """Write a stored event; of a damaged one that it is there, and what is wrong with it."""
+    try:
+        (event,) = stored_events.decoded(job, [(row.type, row.id, row.at_us, row.body)])
+    except DamagedEvent as error:
+        about = {"type": row.type, "id": row.id, "at": rfc3339(row.at_us)}
+        return {**about, UNREADABLE: error.why}
+    return wire_members(event)
 
 
 def wire_members(event: Event) -> dict[str, Any]:

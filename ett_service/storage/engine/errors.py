@@ -30,16 +30,16 @@ class Migrating(StorageUnavailable):
 
 
 class DamagedEvent(EttError):
-    """An event that is stored cannot be read; *job* is the name of its job."""
+    """An event that is stored cannot be read; *job* is the name of its job, *why* what is wrong."""
 
     hint = "Restore the database from a backup, or delete the job: ett jobs delete JOB."
 
     def __init__(self, job: str, name: str, why: str) -> None:
         super().__init__(f"Event {name!r} of job {job!r} cannot be read: {why}")
-        self.job, self._name, self._why = job, name, why
+        self.job, self._name, self.why = job, name, why
 
     def __reduce__(self) -> tuple[type["DamagedEvent"], tuple[str, str, str]]:
-        return DamagedEvent, (self.job, self._name, self._why)
+        return DamagedEvent, (self.job, self._name, self.why)
 
 
 class StoreInUse(EttError):

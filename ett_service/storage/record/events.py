@@ -6,14 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import (
-    Connection,
-    Row,
-    bindparam,
-    exists,
-    func,
-    select,
-)
+from sqlalchemy import Connection, Row, bindparam, exists, func, select
 
 from ett_service.core.events import EVENT_TYPES, Event, Exclusion, SpanOver
 from ett_service.core.intervals import SECOND_US
@@ -191,24 +184,27 @@ def events(
     """Return the job's events in no order, of these *batches* only where they are given."""
     of_the_job = {"project_id": project_id, "job": job}
     if batches is None:
-        return _decoded(job, conn.execute(EVENTS, of_the_job).all())
-    decoded: list[Event] = []
+        return decoded(job, conn.execute(EVENTS, of_the_job).all())
+    of_batches: list[Event] = []
     for piece in _pieces(batches):
         rows = conn.execute(_EVENTS_OF_BATCHES, {**of_the_job, "batches": piece}).all()
-        decoded += _decoded(job, rows)
-    return decoded
+        of_batches += decoded(job, rows)
+    return of_batches
 
 
-def _decoded(job: str, rows: Iterable[Sequence[Any]]) -> list[Event]:
-    """Decode rows of ``_STORED``, raising ``DamagedEvent`` for one that cannot be."""
-    decoded: list[Event] = []
+def decoded(job: str, rows: Iterable[Sequence[Any]]) -> list[Event]:
+    """Return what rows of *job* say, raising ``DamagedEvent`` for one that cannot be read.
+
+    Each row is what :func:`decode_body` takes.
+    """
+    events: list[Event] = []
     row: Sequence[Any] = ()
     try:
         for row in rows:
-            decoded.append(decode_body(*row))
+            events.append(decode_body(*row))
     except msgspec.DecodeError as error:
         raise DamagedEvent(job, row[1], str(error)) from error
-    return decoded
+    return events
 
 
 def count_events(conn: Connection, project_id: int, job: str) -> int:
@@ -220,8 +216,8 @@ def count_events(conn: Connection, project_id: int, job: str) -> int:
 def spans_of_phase(conn: Connection, project_id: int, job: str, phase: Phase) -> list[SpanOver]:
     """Return the job's spans that are over, of one phase and its stages, in no order."""
     named = f'"phase":"{phase}"'
-    rows = conn.execute(_SPANS, {"project_id": project_id, "job": job, "phase": named})
-    spans = (decode_body(*row) for row in rows)
+    of_phase = {"project_id": project_id, "job": job, "phase": named}
+    spans = decoded(job, conn.execute(_SPANS, of_phase))
     return [span for span in spans if isinstance(span, SpanOver) and span.phase is phase]
 
 
@@ -379,7 +375,7 @@ def job_records(conn: Connection, batch: JobBatch) -> Iterator[JobRecord]:
     for name in batch.jobs:
         yield JobRecord(
             JobKey(batch.project_id, name),
-            _decoded(name, stored.pop(name, ())),
+            decoded(name, stored.pop(name, ())),
             clocks.get(name, {}),
             corrected.get(name, _NO_CORRECTIONS),
         )

@@ -26,30 +26,43 @@ LIMITS = ConnectionLimits(header_s=0.2, idle_s=0.2)
 pytestmark = ON_ONE_ENGINE
 
 
+PARSERS = pytest.mark.parametrize(
+    "parser", [H11Protocol, HttpToolsProtocol], ids=["h11", "httptools"]
+)
+
+
 @pytest.fixture(params=[H11Protocol, HttpToolsProtocol], ids=["h11", "httptools"])
 def port(request: pytest.FixtureRequest, store: Store) -> Iterator[int]:
     """Return where the application listens."""
-    with _listening(store, request.param) as port:
-        yield port
+    with _listening(store, request.param) as server:
+        yield port_of(server)
 
 
 @contextmanager
-def _listening(store: Store, parser: type[asyncio.Protocol]) -> Iterator[int]:
-    state = AppState(store=store, now_us=lambda: 0, limits=Limits(), connections=LIMITS)
+def _listening(
+    store: Store, parser: type[asyncio.Protocol], limits: ConnectionLimits = LIMITS
+) -> Iterator[uvicorn.Server]:
+    state = AppState(store=store, now_us=lambda: 0, limits=Limits(), connections=limits)
     config = uvicorn.Config(
         create_app(lambda: nullcontext(state)),
         port=0,
         log_config=None,
-        http=bounded_protocol(LIMITS, parser),
+        http=bounded_protocol(limits, parser),
         timeout_keep_alive=60,
     )
     server = uvicorn.Server(config)
     thread = Thread(target=server.run)
     thread.start()
     wait_for(lambda: server.started)
-    yield server.servers[0].sockets[0].getsockname()[1]
+    yield server
     server.should_exit = True
     thread.join()
+
+
+def port_of(server: uvicorn.Server) -> int:
+    """Return where it listens."""
+    port: int = server.servers[0].sockets[0].getsockname()[1]
+    return port
 
 
 def answered(port: int, *sent: bytes) -> bytes:
@@ -57,10 +70,15 @@ def answered(port: int, *sent: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         for each in sent:
             connection.sendall(each)
-        answer = b""
-        while piece := connection.recv(1 << 16):
-            answer += piece
-        return answer
+        return all_of(connection)
+
+
+def all_of(connection: socket.socket) -> bytes:
+    """Return all that comes until the other side closes."""
+    answer = b""
+    while piece := connection.recv(1 << 16):
+        answer += piece
+    return answer
 
 
 def problem(answer: bytes) -> tuple[int, str]:
@@ -99,6 +117,27 @@ def test_what_is_too_much_or_too_slow_is_refused_by_a_problem_document(
 def test_a_connection_without_a_request_is_closed(port: int) -> None:
     assert answered(port) == b""
     assert answered(port, HEALTH + b"\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+@PARSERS
+def test_who_has_connected_to_a_server_that_ends_is_answered_before_it_does(
+    store: Store, parser: type[asyncio.Protocol]
+) -> None:
+    with _listening(store, parser, ConnectionLimits()) as server:
+        address = ("127.0.0.1", port_of(server))
+        with (
+            socket.create_connection(address, timeout=60) as new,
+            socket.create_connection(address, timeout=60) as begun,
+            socket.create_connection(address, timeout=60) as silent,
+        ):
+            begun.sendall(HEALTH)
+            wait_for(lambda: len(server.server_state.connections) == 3)
+            server.should_exit = True
+            wait_for(lambda: not server.servers[0].is_serving())
+            new.sendall(HEALTH + b"\r\n")
+            begun.sendall(b"\r\n")
+            answers = [all_of(each) for each in (new, begun, silent)]
+    assert [each[:12] for each in answers] == [b"HTTP/1.1 200", b"HTTP/1.1 200", b""]
 
 
 def test_requests_may_come_in_pieces_and_one_behind_another(port: int) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import logging
 import socket
 import weakref
 from collections.abc import Iterator, Sequence
@@ -24,6 +25,8 @@ from tests.builders.record import wire
 from tests.builders.servers.ett import Server, serving_new
 from tests.builders.servers.resident import forget_peak, peak_mib
 from tests.builders.servers.waiting import wait_for
+
+log = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.xdist_group("overload")
 
@@ -62,7 +65,7 @@ class Load:
 
 LOADS = [
     pytest.param(Load(16 * MIB, tuple(BOMBS), 24, 300), id="short"),
-    pytest.param(Load(64 * MIB, 4 * tuple(BOMBS), 40, 1500), id="long", marks=pytest.mark.long),
+    pytest.param(Load(64 * MIB, 5 * tuple(BOMBS), 40, 1500), id="long", marks=pytest.mark.long),
 ]
 
 
@@ -140,7 +143,8 @@ def test_small_bodies_that_become_large_take_a_small_multiple_of_one(
         answers = [each.result() for each in sent]
     assert {each.status for each in answers} <= {400, 413, 422}
     grown = peak_mib(server.pid) - before
-    assert grown < load.growth_mib, grown
+    log.warning("%d bombs, grown by %d MiB", len(load.bombs), grown)
+    assert grown < load.growth_mib
     assert server.send([wire()]).status == 200
 
 
@@ -221,6 +225,7 @@ def test_who_never_takes_an_answer_is_closed(server: Server) -> None:
             stack.enter_context(opened(server, pipelined))
         wait_for(lambda: refusals(server, "answer_slow") >= 20)
     assert peak_mib(server.pid) - before < 3 * _KEPT_MIB
+    assert "Traceback" not in server.log
 
 
 def test_the_log_has_a_line_a_minute_and_none_for_each_of_them(server: Server) -> None:

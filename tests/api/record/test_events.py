@@ -1,5 +1,6 @@
 """Events over HTTP: what is accepted, every refusal with its status and code, and the list."""
 
+import csv
 import gzip
 import io
 import json
@@ -8,10 +9,11 @@ from typing import Any
 
 import pytest
 import zstandard
-from sqlalchemy import Connection
+from sqlalchemy import Connection, update
 
 from ett_service.core.intervals import rfc3339
 from ett_service.ingest.refusals import Code
+from ett_service.storage import schema
 from ett_service.storage.engine.errors import StorageUnavailable
 from ett_service.storage.engine.store import open_store
 from ett_service.storage.jobs import listing
@@ -301,6 +303,28 @@ def test_events_come_back_with_their_members_and_when_they_came(service: Service
     received = {"received_at": rfc3339(service.clock.now_us), "attempt": 0}
     sent = {name: value for name, value in event.items() if name != "job"}
     assert page == {"job": "llm-70b", "events": [{**sent, **received}], "next_cursor": None}
+
+
+def test_an_event_whose_content_is_damaged_is_named_beside_the_others(service: Service) -> None:
+    service.ingest([wire(at=at(minute), id=f"beat-{minute}") for minute in range(3)])
+    readable = service.get(EVENTS)["events"]
+    damaged = update(schema.event).where(schema.event.c.id == "beat-1").values(body="{")
+    service.store.write(lambda conn: conn.execute(damaged))
+
+    events = service.get(EVENTS)["events"]
+    rows = list(csv.DictReader(io.StringIO(service.client.get(EVENTS + "?format=csv").text)))
+    trace = service.get("/v1/jobs/llm-70b/trace", 500)
+
+    assert events[::2] == readable[::2]
+    why = events[1].pop("unreadable")
+    assert why.startswith("Input data was truncated")
+    assert events[1] == {name: readable[1][name] for name in ("type", "id", "at", "received_at")}
+    assert [(row["id"], row["unreadable"]) for row in rows] == [
+        ("beat-0", ""),
+        ("beat-1", why),
+        ("beat-2", ""),
+    ]
+    assert trace["detail"].startswith("Event 'beat-1' of job 'llm-70b' cannot be read")
 
 
 def test_an_offset_from_utc_comes_back_as_utc(service: Service) -> None:
