@@ -7,6 +7,7 @@ from ett_service.storage import retention
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.dirty_marks import JobKey
+from ett_service.storage.retention import Kept
 from ett_service.worker.retention import PRUNE_EVERY_US, PrunedElsewhere, Pruner, RetentionThread
 from tests.builders.clock import Clock
 from tests.storage.test_retention import LATER, closed_job, fold, rows_left
@@ -17,7 +18,7 @@ def test_the_worker_prunes_what_has_become_old_enough_and_rests(
 ) -> None:
     clock = Clock(LATER)
     keys = [fold(store, JobKey(project_id, name), closed_job()) for name in "ab"]
-    thread = RetentionThread(store, clock, 200 * DAY_US)
+    thread = RetentionThread(store, clock, Kept(200 * DAY_US, None))
     assert thread.step() == PRUNE_EVERY_US / 1_000_000
     assert all(sum(rows_left(store, key)) for key in keys)
 
@@ -33,6 +34,6 @@ def test_while_another_prunes_it_passes(store: Store, project_id: int) -> None:
     key = fold(store, JobKey(project_id, "closed"), closed_job())
     store.write(lambda conn: lease.take(conn, retention.LEASE, "another", 600))
     with pytest.raises(PrunedElsewhere):
-        Pruner(store, lambda: LATER, 30 * DAY_US).step()
-    assert RetentionThread(store, lambda: LATER, 30 * DAY_US).step() > 1
+        Pruner(store, lambda: LATER, Kept(30 * DAY_US, None)).step()
+    assert RetentionThread(store, lambda: LATER, Kept(30 * DAY_US, None)).step() > 1
     assert all(rows_left(store, key))

@@ -16,6 +16,7 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap, rollup_deltas
 from ett_service.storage.fleet.cohort_cap import ProjectDay
+from ett_service.storage.fleet.hours import EVERY_HOUR
 from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.metrics import gauge_values
 from ett_service.storage.record import dirty_marks
@@ -60,7 +61,7 @@ def cohort_id(store: Store, project_id: int) -> int:
 
 
 def write(store: Store, project_id: int, deltas: RollupDeltas) -> None:
-    store.write(lambda conn: deltas.write(conn, project_id))
+    store.write(lambda conn: rollup_deltas.write(conn, project_id, deltas.by_table(EVERY_HOUR)))
 
 
 def test_hours_add_up_to_days(store: Store, project_id: int, cohort_id: int) -> None:
@@ -117,7 +118,7 @@ def test_what_cancels_out_is_not_written() -> None:
     deltas.put(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
     deltas.take(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
 
-    assert not any(deltas.by_table().values())
+    assert not any(deltas.by_table(EVERY_HOUR).values())
 
 
 def test_amounts_of_64_bits_are_kept_whole(store: Store, project_id: int, cohort_id: int) -> None:
