@@ -20,6 +20,7 @@ from ett_service.storage.fleet import hours, rollups
 from ett_service.storage.fleet.occurrences import Kind, cohort_ids, hourly_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter, Span
 from ett_service.storage.fleet.sample import Sample
+from ett_service.storage.schema.record import EVERY_HOUR
 
 _AT_ONCE = 4_096  #: rows that are taken apart together
 _MOST_HOURS = 1 << 24  #: since 1970, of nearly two millennia
@@ -92,7 +93,7 @@ class Begun:
         spans = merged(map(_hours_of, windows))
         rows = (hourly_ett(conn, self._whole, window, only) for window in spans)
         self._hours = _Timeline(chain.from_iterable(rows), 3)
-        self._horizon_us = hours.kept_from(conn) if sample else hours.EVERY_HOUR
+        self._horizon_us = hours.kept_from(conn) if sample else EVERY_HOUR
         self._sums = {
             cohorts: [_sums(conn, cohorts, window, self._horizon_us) for window in spans]
             for cohorts in (asked if sample else ())

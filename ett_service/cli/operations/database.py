@@ -33,6 +33,7 @@ from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.fleet import hours
 from ett_service.storage.jobs.batches import RecomputePosition, pruned
 from ett_service.storage.record.audit import Action, AdminAct
+from ett_service.storage.schema.record import EVERY_HOUR
 from ett_service.worker.retention import Pruned, Pruner
 
 _DAY_LENGTH = len("2026-11-09")
@@ -117,7 +118,7 @@ def _verify(args: Namespace) -> _Comparison:
         days = list(counted(verify_rollups(store), "days verified")) if args.fleet else None
         with store.reading() as conn:
             left_out, horizon_us = pruned(conn), hours.kept_from(conn)
-    is_cut = args.fleet and horizon_us != hours.EVERY_HOUR
+    is_cut = args.fleet and horizon_us != EVERY_HOUR
     return _Comparison(
         jobs=len(jobs),
         pending=sum(job.pending for job in jobs),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Table, bindparam, delete, func, select, tuple_
 
 from ett_service.core.errors import EttError
-from ett_service.core.intervals import DAY_US, HOUR_US, Interval, rfc3339
+from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside, rfc3339, whole_days
 from ett_service.storage.engine.driver import Question, read_together
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.schema import cohort_day, project, rollup_hourly, store, tally_hourly
@@ -31,20 +31,20 @@ _PROJECTS = select(project.c.id).order_by(project.c.id)
 
 
 class HoursPruned(EttError):
-    """A question needs hours that are gone; *hourly_from_us* is when the first begins that is not.
+    """A question needs hours of a window that are gone, or each of them where *step* is an hour.
 
-    *instead* is the least window of whole days, and of hours that are kept, around that of the
-    question; None where the question is for each hour of it.
+    *hourly_from_us* is when the first hour begins that is kept.
     """
 
-    def __init__(self, hourly_from_us: int, instead: Interval | None) -> None:
+    def __init__(self, window: Interval, step: int | None, hourly_from_us: int) -> None:
         since = _written(hourly_from_us)
         super().__init__(f"Hours before {since} were pruned; whole days are kept.")
         self.hourly_from_us = hourly_from_us
-        self.hint = f"Ask for steps of a day or a week, or for hours from {since} on."
-        if instead is not None:
-            begin, end = map(_written, instead)
-            self.hint = f"Ask from {begin} to {end}, or for hours from {since} on."
+        if step == HOUR_US:
+            self.hint = f"Ask for steps of a day or a week, or for hours from {since} on."
+        else:
+            asked, days = _between(window), _between(widened(window, hourly_from_us))
+            self.hint = f"Instead of {asked} ask for {days}, or for hours from {since} on."
 
 
 class Cut(NamedTuple):
@@ -56,12 +56,7 @@ class Cut(NamedTuple):
 
 def cut(window: Interval, step: int | None) -> Cut:
     """Cut a window of full hours into whole days, unless *step* is an hour, and what is left."""
-    from_us, to_us = window
-    first_day, last_day = _up(from_us), _down(to_us)
-    if step == HOUR_US or first_day >= last_day:
-        return Cut(None, [window] if from_us < to_us else [])
-    ends = [(from_us, first_day), (last_day, to_us)]
-    return Cut((first_day, last_day), [(start, end) for start, end in ends if start < end])
+    return Cut(None, outside(window, [])) if step == HOUR_US else Cut(*whole_days(window))
 
 
 def kept_from(conn: Connection) -> int:
@@ -85,8 +80,7 @@ def require(conn: Connection, window: Interval, step: int | None) -> None:
         return
     horizon_us = kept_from(conn)
     if hours[0][0] < horizon_us:
-        instead = None if step == HOUR_US else widened(window, horizon_us)
-        raise HoursPruned(horizon_us, instead)
+        raise HoursPruned(window, step, horizon_us)
 
 
 def widened(window: Interval, horizon_us: int) -> Interval:
@@ -140,6 +134,10 @@ def _down(us: int) -> int:
 
 def _up(us: int) -> int:
     return _down(us + DAY_US - 1)
+
+
+def _between(window: Interval) -> str:
+    return " to ".join(map(_written, window))
 
 
 def _written(us: int) -> str:

@@ -28,6 +28,7 @@ from ett_service.storage.engine.statements import insert_new
 from ett_service.storage.fleet import hours
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
 from ett_service.storage.schema import cohort, cohort_day, unmerged
+from ett_service.storage.schema.record import EVERY_HOUR
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")
 _FIND = select(cohort.c.id).where(*(cohort.c[name] == bindparam(name) for name in _KEY))
@@ -238,7 +239,7 @@ def _by_day(hourly: Amounts) -> Amounts:
     return daily
 
 
-def _not_0(gathered: Amounts, since_us: int = hours.EVERY_HOUR) -> Amounts:
+def _not_0(gathered: Amounts, since_us: int = EVERY_HOUR) -> Amounts:
     return {key: each for key, each in gathered.items() if key[0] >= since_us and any(each)}
 
 

@@ -16,13 +16,13 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap, rollup_deltas
 from ett_service.storage.fleet.cohort_cap import ProjectDay
-from ett_service.storage.fleet.hours import EVERY_HOUR
 from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.metrics import gauge_values
 from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.retention import delete_job
 from ett_service.storage.schema import cohort_day, metadata, unmerged
+from ett_service.storage.schema.record import EVERY_HOUR
 from tests.builders.clock import HOUR, NOON, RECEIVED_AT
 from tests.builders.databases.engines import ON_SERVERS
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
