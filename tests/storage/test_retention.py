@@ -331,9 +331,7 @@ def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
 
 def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
     for n_bytes in (3, 5):
-        store.write(
-            partial(sizes.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes)
-        )
+        store.write(partial(sizes.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes))
     with store.reading() as conn:
         assert conn.execute(store_size.select()).all() == [(DAY, "event", 5)]
 

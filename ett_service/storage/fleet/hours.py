@@ -17,7 +17,7 @@ from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.schema import cohort_day, project, rollup_hourly, store, tally_hourly
 from ett_service.storage.schema.record import EVERY_HOUR, HOURLY_FROM
 
-PRUNED_TABLES: tuple[Table, ...] = (tally_hourly, rollup_hourly)
+PRUNED_TABLES: tuple[Table, ...] = (rollup_hourly, tally_hourly)
 
 _READ = select(store.c.value).where(store.c.name == HOURLY_FROM)
 HORIZON: Question = (_READ, {})
@@ -108,7 +108,10 @@ def move_horizon(conn: Connection, before_us: int) -> int:
 
 
 def prune(conn: Connection, most: int) -> int:
-    """Delete up to *most* rows of hours before the horizon, and return how many; 0 if all are."""
+    """Delete up to *most* rows of hours before the horizon, and return how many.
+
+    Those that a merger is at, which began before it moved, are left for the next time.
+    """
     horizon_us = kept_from(conn)
     deleted = 0
     for project_id in conn.scalars(_PROJECTS).all():
@@ -117,6 +120,7 @@ def prune(conn: Connection, most: int) -> int:
                 key = tuple(table.primary_key)
                 gone = (table.c.project_id == project_id, table.c.start_us < horizon_us)
                 some = select(*key).where(*gone).order_by(*key).limit(most - deleted)
+                some = some.with_for_update(skip_locked=True)
                 deleted += conn.execute(delete(table).where(tuple_(*key).in_(some))).rowcount
     return deleted
 
