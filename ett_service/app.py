@@ -120,8 +120,8 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
-    if settings.retention_days or settings.hourly_retention_days:
-        kept = Kept.for_days(settings.retention_days, settings.hourly_retention_days)
+    if settings.retention_days or settings.rollups.hourly_days:
+        kept = Kept.for_days(settings.retention_days, settings.rollups.hourly_days)
         threads.append(RetentionThread(store, now_us, kept))
     if settings.detection.enabled:
         threads.append(_detection(settings, store, notified))
@@ -135,7 +135,7 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
             every_us=round(metrics.every_seconds * SECOND_US),
             limits=LabelLimits(metrics.clusters, metrics.cohorts),
             gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
-            kept=suggested(settings.retention_days, settings.hourly_retention_days),
+            kept=suggested(settings.retention_days, settings.rollups.hourly_days),
         ),
         threads=threads,
     )

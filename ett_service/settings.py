@@ -44,6 +44,7 @@ from ett_service.setting_tables import (
     PositiveInt,
     PriceRow,
     ReceiverRow,
+    RollupsTable,
     TargetRow,
 )
 
@@ -102,7 +103,7 @@ class Settings(BaseModel):
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
     retention_days: Annotated[int, Field(ge=0)] = 0  #: of closed jobs' events; 0 keeps them
-    hourly_retention_days: Annotated[int, Field(ge=0)] = 0  #: of the fleet's sums by hour; likewise
+    rollups: RollupsTable = RollupsTable()
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
@@ -129,7 +130,7 @@ class Settings(BaseModel):
 
     @field_validator(
         "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
-        "webhook_allow", "overload", mode="before",
+        "webhook_allow", "overload", "rollups", mode="before",
     )  # fmt: skip
     @classmethod
     def _read_json(cls, given: object) -> object:
@@ -156,13 +157,15 @@ class Settings(BaseModel):
             raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
         return days
 
-    @field_validator("hourly_retention_days")
+    @field_validator("rollups")
     @classmethod
-    def _outlasts_what_reads_hours(cls, days: int, info: ValidationInfo) -> int:
+    def _outlast_what_reads_hours(cls, table: RollupsTable, info: ValidationInfo) -> RollupsTable:
         needed = _fewest_hourly_days(info.data.get("detection", DetectionTable()))
-        if 0 < days < needed:
-            raise ValueError(f"must be 0 or at least {needed}: searches and pages read hours")
-        return days
+        if 0 < table.hourly_days < needed:
+            raise ValueError(
+                f"hourly_days must be 0 or at least {needed}: searches and pages read hours"
+            )
+        return table
 
     @field_validator("receivers")
     @classmethod
@@ -182,7 +185,7 @@ class Settings(BaseModel):
 
     @property
     def fewest_hourly_days(self) -> int:
-        """The least ``hourly_retention_days`` with which all is found that reads hours."""
+        """The least ``rollups.hourly_days`` with which all is found that reads hours."""
         return _fewest_hourly_days(self.detection)
 
     @property

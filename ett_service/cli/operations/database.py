@@ -281,17 +281,17 @@ def _prune_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--hourly-days", type=whole, metavar="N",
         help="prune the fleet's sums by hour, of days that were over N days ago; those by day stay "
-        "(default: the setting hourly_retention_days)",
+        "(default: the setting rollups.hourly_days)",
     )  # fmt: skip
 
 
 def _prune(args: Namespace) -> Any:
     settings = loaded(args).settings
     days = args.days or settings.retention_days
-    hourly_days = args.hourly_days or settings.hourly_retention_days
+    hourly_days = args.hourly_days or settings.rollups.hourly_days
     if not (days or hourly_days):
         raise NoRetention(
-            "Everything is kept for ever: `retention_days` and `hourly_retention_days` are 0."
+            "Everything is kept for ever: `retention_days` and `rollups.hourly_days` are 0."
         )
     if 0 < hourly_days < (fewest := settings.fewest_hourly_days):
         raise TooFewDays(

@@ -65,7 +65,7 @@ def database(args: Namespace) -> Iterator[Finding]:
         yield _disk(Path(url.removeprefix(_SQLITE)).absolute().parent)
     try:
         with closing(open_for_reading(url)) as store, store.reading() as conn:
-            kept = suggested(settings.retention_days, settings.hourly_retention_days)
+            kept = suggested(settings.retention_days, settings.rollups.hourly_days)
             measured = measure_store(conn, now_us(), kept)
             keys = list_keys(conn)
     except EttError as error:
@@ -84,14 +84,14 @@ def _room(measured: StoreSize, settings: Settings) -> Finding:
     if measured.week_bytes is not None:
         sign = "" if measured.week_bytes < 0 else "+"
         growth = f"{sign}{size(measured.week_bytes)} a week"
-    record, hourly = settings.retention_days, settings.hourly_retention_days
+    record, hourly = settings.retention_days, settings.rollups.hourly_days
     freed = (
         f"pruning jobs closed for {record or SUGGESTED_DAYS} days would free "
         f"{size(measured.prunable_bytes)}{_unless(record, 'retention_days')}"
     )
     freed_hours = (
         f"pruning hours older than {hourly or SUGGESTED_DAYS} days would free "
-        f"{size(measured.prunable_hourly_bytes)}{_unless(hourly, 'hourly_retention_days')}"
+        f"{size(measured.prunable_hourly_bytes)}{_unless(hourly, 'rollups.hourly_days')}"
     )
     text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}\n{freed_hours}"
     return Finding("size", Status.OK, text)

@@ -10,17 +10,17 @@ from sqlalchemy import Connection, func, select
 
 from ett_service.aggregation.fold_job import refresh
 from ett_service.aggregation.verify import RollupDifference, repair, verify_rollups
-from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US, HOUR_US, Interval
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import cohort_cap, hours, rollup_deltas, rollups
 from ett_service.storage.fleet.cohort_cap import ProjectDay
-from ett_service.storage.fleet.hours import HoursPruned, Interval
+from ett_service.storage.fleet.hours import HoursPruned
 from ett_service.storage.fleet.rollups import CohortFilter
 from ett_service.storage.fleet.sample import count_alive
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.regressions.cohort_facts import daily_time
 from ett_service.storage.retention import delete_job
-from ett_service.storage.schema import cohort_day, rollup_hourly, tally_hourly
+from ett_service.storage.schema import cohort_day, rollup_daily, rollup_hourly, tally_hourly
 from ett_service.storage.schema import store as horizons
 from ett_service.storage.schema.record import EVERY_HOUR, HOURLY_FROM
 from tests.builders.clock import HOUR, MINUTE, NOON
@@ -213,7 +213,8 @@ def test_the_cap_moves_days_whose_hours_are_gone(store: Store, project_id: int) 
             select(cohort_day.c.cohort_id).where(cohort_day.c.day_us == FIRST_DAY)
         ).all()
     for own in (False, True):
-        assert store.write(lambda conn, own=own: cohort_cap.move(conn, day, [cohort_id], own=own))
+        move = partial(cohort_cap.move, day=day, cohort_ids=[cohort_id], own=own)
+        assert store.write(move)
         check_rollups(store)
         assert min(starts(store)) >= SECOND_DAY
 
@@ -221,8 +222,8 @@ def test_the_cap_moves_days_whose_hours_are_gone(store: Store, project_id: int) 
 @pytest.mark.usefixtures("key")
 def test_a_repair_corrects_days_and_brings_no_hour_back(store: Store) -> None:
     prune(store, SECOND_DAY)
-    for table in (rollups.schema.rollup_daily, rollup_hourly):
-        store.write(lambda conn, table=table: conn.execute(table.delete()))
+    store.write(lambda conn: conn.execute(rollup_daily.delete()))
+    store.write(lambda conn: conn.execute(rollup_hourly.delete()))
     assert differences(store)
     assert repair(store)
     check_rollups(store)
@@ -302,7 +303,7 @@ def test_rows_that_a_merger_left_before_the_horizon_are_seen_by_nobody(store: St
 @pytest.mark.usefixtures("key")
 def test_what_would_go_is_a_share_of_the_days_of_cohorts(store: Store) -> None:
     with store.reading() as conn:
-        days = conn.scalar(select(func.count()).select_from(cohort_day))
+        days = conn.execute(select(func.count()).select_from(cohort_day)).scalar_one()
         assert hours.share_before(conn, SECOND_DAY + HOUR) == (1, days)
         assert hours.share_before(conn, FIRST_DAY) == (0, days)
     prune(store, SECOND_DAY)
