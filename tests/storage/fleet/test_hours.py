@@ -102,6 +102,7 @@ def test_hours_of_the_days_before_go_in_steps_and_days_stay(store: Store) -> Non
 def test_the_horizon_is_a_midnight_and_never_moves_back(store: Store) -> None:
     with store.reading() as conn:
         assert hours.kept_from(conn) == EVERY_HOUR
+        assert conn.exec_driver_sql("SELECT * FROM ett_v_retention").one() == (None, None)
     for before_us in (SECOND_DAY + 5 * HOUR, FIRST_DAY, SECOND_DAY + 23 * HOUR):
         prune(store, before_us)
         with store.reading() as conn:
@@ -293,8 +294,9 @@ def test_rows_that_a_merger_left_before_the_horizon_are_seen_by_nobody(store: St
     with store.reading() as conn, pytest.raises(HoursPruned):
         e2e_us(conn, MIDDAY)
     with store.reading() as conn:
-        view = conn.exec_driver_sql("SELECT min(start_us) FROM ett_v_rollup_hourly").scalar_one()
-    assert view >= SECOND_DAY
+        first = conn.exec_driver_sql("SELECT min(start_us) FROM ett_v_rollup_hourly").scalar_one()
+        since = conn.exec_driver_sql("SELECT hourly_from_us FROM ett_v_retention").scalar_one()
+    assert first >= since == SECOND_DAY
     assert differences(store) == []
     assert sum(prune(store, SECOND_DAY))
     check_rollups(store)
