@@ -15,7 +15,7 @@ from ett_service.core.words import Category
 from ett_service.fleet.economy import Cost, Economy, Part
 from ett_service.fleet.scope import MOST_POINTS, BadQuestion, Scope, Window, bucket_starts
 from ett_service.fleet.summary import Group, groups, together
-from ett_service.storage.fleet import hours, job_sums, largest_jobs, rollups
+from ett_service.storage.fleet import job_sums, largest_jobs, rollups
 from ett_service.storage.record.dirty_marks import JobKey
 
 
@@ -38,11 +38,9 @@ def most_points(conn: Connection, scope: Scope, window: Window, step: int) -> in
 
     Raises:
         BadQuestion: There are more than ``MOST_POINTS``.
-        HoursPruned: Hours are needed that are gone.
     """
     starts = bucket_starts(window, step)
     if not scope.group_by:
-        hours.require(conn, window, step)
         return len(starts)
     points = rollups.places(
         conn, scope.cohorts, window, (*scope.group_by, "other"), step, most=MOST_POINTS + 1

@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from ett_service.aggregation.fold_job import KeptFold
 from ett_service.aggregation.verify import repair
-from ett_service.core.events import Exclusion, JobFacts
-from ett_service.core.intervals import DAY_US
+from ett_service.core.events import Event, Exclusion, JobFacts, SpanOver
+from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
 from ett_service.core.words import Cause, Origin
@@ -103,7 +103,7 @@ class Life:
 
     def prune_hours(self) -> None:
         # The horizon only moves forward: one that is far ahead would leave no hour to compare.
-        before_us = self.now_us - self.chance.choice([0, 1, 3, 10]) * DAY_US
+        before_us = self.now_us - self.chance.choice([0, 0, 1, 2]) * DAY_US
         self.store.write(lambda conn: hours.move_horizon(conn, before_us))
         while self.store.write(lambda conn: hours.prune(conn, 7)):
             pass
@@ -121,6 +121,7 @@ class Life:
             self.exclude_job,
             self.move_a_cohort,
             self.prune_hours,
+            self.prune_hours,
             self.refold_all,
         ]
         if self.batches:
@@ -130,6 +131,19 @@ class Life:
         self.chance.choice(acts)()
 
 
+def moved(timeline: Timeline, by_us: int) -> Timeline:
+    """Return the same, later: so that jobs have hours on both sides of a midnight."""
+
+    def later(event: Event) -> Event:
+        members: dict[str, Any] = {"at": event.at + by_us}
+        if isinstance(event, SpanOver):
+            members["start"] = event.start + by_us
+        return replace(event, **members)
+
+    events = tuple(map(later, timeline.events))
+    return replace(timeline, events=events, as_of=timeline.as_of + by_us, limits=DEFAULT_LIMITS)
+
+
 def check_random_acts(store: Store, fleet: Sequence[Timeline], chance: Random) -> None:
     clear(store)
     project_id = store.write(lambda conn: create_project(conn, "research", RECEIVED_AT))
@@ -137,7 +151,7 @@ def check_random_acts(store: Store, fleet: Sequence[Timeline], chance: Random) -
         Life(
             store,
             JobKey(project_id, f"job-{number}"),
-            replace(timeline, limits=DEFAULT_LIMITS),
+            moved(timeline, chance.choice([0, 14, 15, 16, 24, 48]) * HOUR_US),
             chance,
         )
         for number, timeline in enumerate(fleet)

@@ -79,6 +79,7 @@ def test_steps_of_an_hour_are_refused_before_the_first_byte(service: Service) ->
         ("/v1/fleet/series", {}),
         ("/v1/fleet/series", {"group_by": "team"}),
         ("/v1/fleet/series", {"format": "csv"}),
+        ("/v1/fleet/series", {"format": "parquet"}),
         ("/v1/fleet/trend", {}),
     ):
         problem = service.get(path, 410, **DAYS, **query, step="1h")
