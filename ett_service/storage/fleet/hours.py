@@ -12,17 +12,13 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, select, tuple
 
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, Interval, outside, rfc3339, whole_days
-from ett_service.storage.engine.driver import Question, read_together
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.schema import cohort_day, project, rollup_hourly, store, tally_hourly
 from ett_service.storage.schema.record import EVERY_HOUR, HOURLY_FROM
 
 PRUNED_TABLES: tuple[Table, ...] = (rollup_hourly, tally_hourly)
 
-_READ = select(store.c.value).where(store.c.name == HOURLY_FROM)
-HORIZON: Question = (_READ, {})
-"""Reads the horizon, together with other questions; :func:`horizon_of` says what it is."""
-
+_HORIZON = select(store.c.value).where(store.c.name == HOURLY_FROM)
 #: Each cohort that keeps rollups of its own on a day has up to 24 hours of it.
 _DAYS_OF_COHORTS = select(
     func.count().filter(cohort_day.c.day_us < bindparam("before_us")), func.count()
@@ -61,12 +57,8 @@ def cut(window: Interval, step: int | None) -> Cut:
 
 def kept_from(conn: Connection) -> int:
     """Return the horizon: the midnight (UTC) from which on hours are kept, or ``EVERY_HOUR``."""
-    return horizon_of(read_together(conn, [HORIZON])[0])
-
-
-def horizon_of(rows: Sequence[tuple[str]]) -> int:
-    """Return the horizon of which ``HORIZON`` read these rows."""
-    return int(rows[0][0]) if rows else EVERY_HOUR
+    text = conn.scalar(_HORIZON)
+    return EVERY_HOUR if text is None else int(text)
 
 
 def require(conn: Connection, window: Interval, step: int | None) -> None:
