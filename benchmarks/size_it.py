@@ -24,7 +24,7 @@ from sqlalchemy import Connection, func, select
 from benchmarks.freshness import Client, databases, serving
 from benchmarks.freshness import Server as Address
 from ett_service.core.intervals import rfc3339
-from ett_service.storage import retention
+from ett_service.storage import sizes
 from ett_service.storage.engine.store import Readable, open_for_reading
 from ett_service.storage.schema import dirty
 
@@ -157,7 +157,7 @@ def _send(server: Address, jobs: int, rounds: int, each: int) -> None:
 
 def _sizes(store: Readable) -> dict[str, int]:
     with store.reading() as conn:
-        return retention.table_sizes(conn)
+        return sizes.table_sizes(conn)
 
 
 def _waiting(store: Readable) -> int:

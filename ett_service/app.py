@@ -34,7 +34,8 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.metrics.labels import LabelLimits
 from ett_service.storage.record.sessions import PURPOSE as SESSIONS
 from ett_service.storage.record.sessions import Sessions
-from ett_service.storage.retention import SUGGESTED_DAYS
+from ett_service.storage.retention import Kept
+from ett_service.storage.sizes import suggested
 from ett_service.worker.ledgers import Worker
 from ett_service.worker.metrics import MetricsOptions
 from ett_service.worker.notify import Audience, DeliveryThread
@@ -119,8 +120,9 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
     limits, metrics = settings.limits, settings.metrics
     notified = notifications(settings)
     threads: list[PeriodicThread] = [_delivery(settings, store, notified)]
-    if settings.retention_days:
-        threads.append(RetentionThread(store, now_us, settings.retention_days * DAY_US))
+    if settings.retention_days or settings.rollups.hourly_days:
+        kept = Kept.for_days(settings.retention_days, settings.rollups.hourly_days)
+        threads.append(RetentionThread(store, now_us, kept))
     if settings.detection.enabled:
         threads.append(_detection(settings, store, notified))
     return Worker(
@@ -133,7 +135,7 @@ def worker(settings: Settings, store: Store, now_us: Clock) -> Worker:
             every_us=round(metrics.every_seconds * SECOND_US),
             limits=LabelLimits(metrics.clusters, metrics.cohorts),
             gauges=GaugeOptions(settings.economy, limits.lost_after_us, metrics.jobs, settings.sla),
-            retention_us=(settings.retention_days or SUGGESTED_DAYS) * DAY_US,
+            kept=suggested(settings.retention_days, settings.rollups.hourly_days),
         ),
         threads=threads,
     )

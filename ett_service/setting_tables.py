@@ -105,6 +105,12 @@ class AlertingTable(Row):
     keep_days: Annotated[float, Field(ge=0)] = 30.0  #: delivered messages; 0: for ever
 
 
+class RollupsTable(Row):
+    """The fleet's sums by hour and by day."""
+
+    hourly_days: Annotated[int, Field(ge=0)] = 0  #: kept so long; 0: for ever, as days are
+
+
 class OverloadTable(Row):
     """What one process takes on at once; see docs/operations.md#overload."""
 

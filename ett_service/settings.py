@@ -44,6 +44,7 @@ from ett_service.setting_tables import (
     PositiveInt,
     PriceRow,
     ReceiverRow,
+    RollupsTable,
     TargetRow,
 )
 
@@ -102,6 +103,7 @@ class Settings(BaseModel):
     targets: tuple[TargetRow, ...] = ()
     detection: DetectionTable = DetectionTable()
     retention_days: Annotated[int, Field(ge=0)] = 0  #: of closed jobs' events; 0 keeps them
+    rollups: RollupsTable = RollupsTable()
     alerting: AlertingTable = AlertingTable()
     receivers: tuple[ReceiverRow, ...] = ()
     webhook_allow: tuple[Name, ...] = ()  #: networks that receivers made by API may be in
@@ -128,7 +130,7 @@ class Settings(BaseModel):
 
     @field_validator(
         "prices", "peak_rates", "targets", "metrics", "detection", "alerting", "receivers",
-        "webhook_allow", "overload", mode="before",
+        "webhook_allow", "overload", "rollups", mode="before",
     )  # fmt: skip
     @classmethod
     def _read_json(cls, given: object) -> object:
@@ -155,6 +157,16 @@ class Settings(BaseModel):
             raise ValueError(f"must be 0 or at least {needed}: the search for regressions reads it")
         return days
 
+    @field_validator("rollups")
+    @classmethod
+    def _outlast_what_reads_hours(cls, table: RollupsTable, info: ValidationInfo) -> RollupsTable:
+        needed = _fewest_hourly_days(info.data.get("detection", DetectionTable()))
+        if 0 < table.hourly_days < needed:
+            raise ValueError(
+                f"hourly_days must be 0 or at least {needed}: searches and pages read hours"
+            )
+        return table
+
     @field_validator("receivers")
     @classmethod
     def _names_each_receiver_once(
@@ -170,6 +182,11 @@ class Settings(BaseModel):
             if FORMATS[row.format].secret is Secret.ROUTING_KEY and not row.secret:
                 raise ValueError(f"{row.format} needs its routing key as secret")
         return receivers
+
+    @property
+    def fewest_hourly_days(self) -> int:
+        """The least ``rollups.hourly_days`` with which all is found that reads hours."""
+        return _fewest_hourly_days(self.detection)
 
     @property
     def economy(self) -> Economy:
@@ -219,6 +236,15 @@ class Settings(BaseModel):
             lost_after_us=self.lost_after_seconds * 1_000_000,
             queue_lost_after_us=self.queue_lost_after_seconds * 1_000_000,
         )
+
+
+_PAGE_DAYS = 2 * 28
+"""The longest window of ``/metrics``, and on pages the one before it."""
+
+
+def _fewest_hourly_days(detection: DetectionTable) -> int:
+    """Cover what is read back from the present hour, and the rest of its first day."""
+    return max(detection.recent_days + detection.baseline_days, _PAGE_DAYS) + 1
 
 
 @dataclass(frozen=True, slots=True)

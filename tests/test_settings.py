@@ -114,6 +114,18 @@ def test_the_record_is_kept_for_as_long_as_the_search_reads_it() -> None:
     assert loaded.settings.retention_days == 12
 
 
+def test_hours_are_kept_for_as_long_as_searches_and_pages_read_them() -> None:
+    with pytest.raises(BadSettings, match=r"ETT_ROLLUPS.*hourly_days must be .*at least 57"):
+        load({"ETT_ROLLUPS": '{"hourly_days": 56}'})
+    assert load({"ETT_ROLLUPS": '{"hourly_days": 57}'}).settings.rollups.hourly_days == 57
+    longer = '{"recent_days": 30, "baseline_days": 90}'
+    with pytest.raises(BadSettings, match="at least 121"):
+        load({"ETT_ROLLUPS": '{"hourly_days": 120}', "ETT_DETECTION": longer})
+    shorter = '{"recent_days": 3, "baseline_days": 9}'
+    with pytest.raises(BadSettings, match="at least 57"):
+        load({"ETT_ROLLUPS": '{"hourly_days": 13}', "ETT_DETECTION": shorter})
+
+
 def test_the_limits_of_the_fold_are_microseconds() -> None:
     limits = Settings(lost_after_seconds=1, queue_lost_after_seconds=2).limits
     assert (limits.lost_after_us, limits.queue_lost_after_us) == (1_000_000, 2_000_000)

@@ -26,6 +26,7 @@ TESTED_IN = {
     "importers/logs/checked_events.py": "importers/logs/test_mapped_events.py",
     "importers/logs/event_shapes.py": "importers/logs/test_mapped_events.py",
     "storage/record/pruned.py": "storage/test_retention.py",
+    "storage/sizes.py": "storage/test_retention.py",
     "api/answers.py": "api/jobs/test_listing.py",
     "api/receivers/answers.py": "api/receivers/test_receivers.py",
     "api/receivers/deliveries.py": "api/receivers/test_receivers.py",

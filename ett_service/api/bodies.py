@@ -297,6 +297,9 @@ def _attached(name: str, form: FileFormat) -> dict[str, str]:
 OF_RECORD = (401, 403, 404, 410, 422, 429, 503)
 """What is refused of a job's events and segments, which may be pruned."""
 
+OF_WINDOW = OF_RECORD
+"""What is refused of the fleet's time in a window, of which hours may be pruned."""
+
 
 def as_files(
     refusals: Sequence[int] = (401, 403, 404, 422, 429, 503), *, paged: bool = False

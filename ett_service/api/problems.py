@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from ett_service.api.answers import add_headers
+from ett_service.core.intervals import rfc3339
 from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.refusals import (
     BadBatch,
@@ -29,6 +30,7 @@ from ett_service.ingest.refusals import (
     UnsupportedMedia,
 )
 from ett_service.storage.engine.errors import DamagedEvent, Migrating, StorageUnavailable
+from ett_service.storage.fleet.hours import HoursPruned
 from ett_service.storage.record.pruned import RecordPruned
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class ProblemKind(Enum):
     NOT_FOUND = 404, "not-found", "Not found"
     METHOD_NOT_ALLOWED = 405, "method-not-allowed", "The method is not allowed here"
     PRUNED = 410, "pruned", "The record of the job was pruned"
+    HOURS_PRUNED = 410, "hours-pruned", "The hours of this time were pruned"
     CONFLICT = 409, "conflict", "The request conflicts with the stored state"
     REQUEST_TIMEOUT = 408, "request-timeout", "The request arrived too slowly"
     TOO_LARGE = 413, "too-large", "The request is too large"
@@ -167,6 +170,7 @@ def add_handlers(app: FastAPI, routers: Sequence[APIRouter]) -> None:
         RequestValidationError,
         HTTPException,
         RecordPruned,
+        HoursPruned,
         Refused,
         StorageUnavailable,
         DamagedEvent,
@@ -192,7 +196,7 @@ def problem_of(error: Exception) -> Problem:
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             detail = _NO_ROUTE if kind is ProblemKind.NOT_FOUND else ""
             problem = Problem(kind, detail, headers=error.headers)
-        case Refused() | RecordPruned() | DamagedEvent():
+        case Refused() | RecordPruned() | HoursPruned() | DamagedEvent():
             problem = _of_refused(error)
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
@@ -211,10 +215,14 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused | RecordPruned | DamagedEvent) -> Problem:
+def _of_refused(error: Refused | RecordPruned | HoursPruned | DamagedEvent) -> Problem:
     match error:
         case RecordPruned():
             return Problem(ProblemKind.PRUNED, str(error))
+        case HoursPruned():
+            since = rfc3339(error.hourly_from_us)
+            detail = f"{error} {error.hint}"
+            return Problem(ProblemKind.HOURS_PRUNED, detail, hourly_from=since)
         case DamagedEvent():
             return Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case BodyTooLarge():

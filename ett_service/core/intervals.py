@@ -41,6 +41,14 @@ def outside(interval: Interval, holes: Iterable[Interval]) -> list[Interval]:
     return left
 
 
+def whole_days(interval: Interval) -> tuple[Interval | None, list[Interval]]:
+    """Cut an interval into its whole days (UTC) if it has any, and what is left, in order."""
+    start, end = interval
+    first, last = start + -start % DAY_US, end - end % DAY_US
+    days = (first, last) if first < last else None
+    return days, outside(interval, [days] if days else [])
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _PLAIN_EPOCH = _EPOCH.replace(tzinfo=None)

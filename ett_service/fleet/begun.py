@@ -13,13 +13,14 @@ from sqlalchemy import Connection
 
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.totals import Totals
-from ett_service.core.intervals import HOUR_US, merged
+from ett_service.core.intervals import DAY_US, HOUR_US, merged
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.uncertainty import Flags, Integers
-from ett_service.storage.fleet import rollups
+from ett_service.storage.fleet import hours, rollups
 from ett_service.storage.fleet.occurrences import Kind, cohort_ids, hourly_ett, occurrences
 from ett_service.storage.fleet.rollups import CohortFilter, Span
 from ett_service.storage.fleet.sample import Sample
+from ett_service.storage.schema.record import EVERY_HOUR
 
 _AT_ONCE = 4_096  #: rows that are taken apart together
 _MOST_HOURS = 1 << 24  #: since 1970, of nearly two millennia
@@ -65,7 +66,8 @@ class Begun:
 
     Where they look at several sets of cohorts, that of the scope is read, of which each is a part:
     what began is in a cohort if its job has time there in the hour. With a *sample* only its jobs
-    are read; sums of time are those of the rollups then.
+    are read; sums of time are those of the rollups then, and where the rollups' hours are gone,
+    the full hours of a window are the hours of its full days.
     """
 
     def __init__(
@@ -88,11 +90,12 @@ class Begun:
             )
             for kind in Kind
         }
-        hours = merged(map(_hours_of, windows))
-        rows = (hourly_ett(conn, self._whole, window, only) for window in hours)
+        spans = merged(map(_hours_of, windows))
+        rows = (hourly_ett(conn, self._whole, window, only) for window in spans)
         self._hours = _Timeline(chain.from_iterable(rows), 3)
+        self._horizon_us = hours.kept_from(conn) if sample else EVERY_HOUR
         self._sums = {
-            cohorts: [_hourly_sums(conn, cohorts, window) for window in hours]
+            cohorts: [_sums(conn, cohorts, window, self._horizon_us) for window in spans]
             for cohorts in (asked if sample else ())
         }
         timelines = (self._hours, *self._kinds.values())
@@ -121,7 +124,7 @@ class Begun:
     def ett(self, scope: Scope, window: Window) -> tuple[Integers, Integers]:
         """Return effective time, and all, in the full hours of a window, and the job of each."""
         in_part = self._in_parts.get(scope.cohorts)
-        values, jobs = self._hours.within(_full_hours(window), in_part)
+        values, jobs = self._hours.within(self._full_hours(window), in_part)
         return values[:, 1:], jobs
 
     def ett_sums(self, scope: Scope, window: Window) -> tuple[int, int]:
@@ -130,28 +133,44 @@ class Begun:
             times, _ = self.ett(scope, window)
             effective_us, us = map(int, times.sum(axis=0))
             return effective_us, us
-        from_us, to_us = _full_hours(window)
+        from_us, to_us = self._full_hours(window)
         inside = [
             totals
-            for by_hour in self._sums[scope.cohorts]
-            for hour_us, totals in by_hour.items()
-            if from_us <= hour_us < to_us
+            for by_start in self._sums[scope.cohorts]
+            for start_us, totals in by_start.items()
+            if from_us <= start_us < to_us
         ]
         return (
             sum(totals.effective_weighted_us for totals in inside),
             sum(totals.weighted_us for totals in inside),
         )
 
+    def _full_hours(self, window: Window) -> Span:
+        full = -(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US
+        return hours.narrowed(full, self._horizon_us)
 
-def _hourly_sums(conn: Connection, cohorts: CohortFilter, hours: Span) -> dict[int, Totals]:
-    by_place = rollups.totals(conn, cohorts, hours, step=HOUR_US, measures=_MEASURES, tallies=False)
-    return {hour_us: totals for (hour_us, _), totals in by_place.items() if hour_us is not None}
+
+def _sums(
+    conn: Connection, cohorts: CohortFilter, span: Span, horizon_us: int
+) -> dict[int, Totals]:
+    """Sum each full day before the horizon, and each hour after it."""
+    start_us, end_us = span
+    days = hours.narrowed((start_us, min(end_us, horizon_us)), horizon_us)
+    by_start: dict[int, Totals] = {}
+    for (first_us, last_us), step in (
+        (days, DAY_US),
+        ((max(start_us, horizon_us), end_us), HOUR_US),
+    ):
+        if first_us < last_us:
+            by_place = rollups.totals(
+                conn, cohorts, (first_us, last_us), step=step, measures=_MEASURES, tallies=False
+            )
+            by_start |= {
+                at_us: totals for (at_us, _), totals in by_place.items() if at_us is not None
+            }
+    return by_start
 
 
 def _hours_of(window: Window) -> tuple[int, int]:
     """Return the hours of which the window has some."""
     return window.from_us // HOUR_US * HOUR_US, -(-window.to_us // HOUR_US) * HOUR_US
-
-
-def _full_hours(window: Window) -> tuple[int, int]:
-    return -(-window.from_us // HOUR_US) * HOUR_US, window.to_us // HOUR_US * HOUR_US

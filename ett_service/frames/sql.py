@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from ett_service.core.dimensions import GROUPS, JOB_DIMENSIONS
+from ett_service.core.intervals import Interval, rfc3339, whole_days
 from ett_service.core.words import Category, Owner, Period
 from ett_service.frames import columns
 from ett_service.frames.columns import cast
@@ -57,12 +59,12 @@ def rolled_up(
     step: str | None,
     group_by: Sequence[str],
     where: Sequence[str],
-    first: str,
     window: tuple[datetime, datetime],
 ) -> pd.DataFrame:
-    """Sum *rows* of a rollup view; *first* (``hour`` or ``day``) is how long each covers.
+    """Sum *rows* of the rollup views, which lie in the window and do not overlap.
 
-    A job counts in the first row of a bucket that it lives in, and then where it begins.
+    A job counts in the first row of a bucket that it lives in (``jobs_first``, which is the view's
+    ``jobs_hour`` or ``jobs_day``), and then where it begins.
 
     Raises:
         FrameError: for an unknown step, dimension or condition.
@@ -73,7 +75,7 @@ def rolled_up(
     start = pd.to_datetime(chosen["start_us"], unit="us", utc=True)
     bucket = _bucket(start, step, begin)
     begins = start == bucket.where(bucket > begin, begin)
-    counted = chosen[f"jobs_{first}"].where(begins, chosen["jobs_started"])
+    counted = chosen["jobs_first"].where(begins, chosen["jobs_started"])
     keys = pd.DataFrame(
         {
             "start_at": bucket,
@@ -163,7 +165,6 @@ def _ratio(totals: pd.DataFrame, part: str, whole: str) -> "pd.Series[float]":
 
 _FILTERS = frozenset({"project", *JOB_DIMENSIONS, "state"})
 _HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
 _DAY_LENGTH = len("2026-11-09")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -232,20 +233,34 @@ class SqlSource:
     ) -> pd.DataFrame:
         """Return the fleet's sums by step and group; see ``Source.rollups``."""
         window = _hours(begin, end)
-        daily = step != "1h" and all((edge - _EPOCH) % _DAY == timedelta(0) for edge in window)
-        conditions = ["start_us >= :begin", "start_us < :end", *_equal(self._own)]
-        view = f"ett_v_rollup_{'daily' if daily else 'hourly'}"
-        frame = self.read(
-            f"SELECT * FROM {view}{_where(conditions)}",  # noqa: S608 -- of two
-            **dict(zip(("begin", "end"), map(_us, window), strict=True)),
-            **self._own,
-        )
+        span = _us(window[0]), _us(window[1])
+        days, ends = (None, [span]) if step == "1h" else whole_days(span)
+        pieces = [("day", days)] if days else []
+        pieces += [("hour", each) for each in ends or ([] if days else [span])]
+        frame = self.read(" UNION ALL ".join(starmap(self._rows, pieces)), **self._own)
+        if ends:
+            self._require_hours(ends[0][0])
         if exclusions == "left_out":
             frame = frame[~frame["excluded"].astype(bool)]
-        return rolled_up(
-            frame, step=step, group_by=group_by, where=where, first="day" if daily else "hour",
-            window=window,
-        )  # fmt: skip
+        return rolled_up(frame, step=step, group_by=group_by, where=where, window=window)
+
+    def _rows(self, first: str, span: Interval) -> str:
+        """Return the query of the rows of a span, each of which covers an hour or a day."""
+        view = {"hour": "ett_v_rollup_hourly", "day": "ett_v_rollup_daily"}[first]
+        conditions = [f"start_us >= {span[0]}", f"start_us < {span[1]}", *_equal(self._own)]
+        return f"SELECT {view}.*, jobs_{first} AS jobs_first FROM {view}{_where(conditions)}"  # noqa: S608 -- ours
+
+    def _require_hours(self, from_us: int) -> None:
+        """Refuse what was read if some of its hours may have been gone.
+
+        The horizon moves before any hour goes, and forward only: it is read last.
+        """
+        (horizon_us,) = self.read("SELECT hourly_from_us FROM ett_v_retention")["hourly_from_us"]
+        if pd.notna(horizon_us) and from_us < horizon_us:
+            raise FrameError(
+                f"hours before {rfc3339(int(horizon_us))} were pruned",
+                "Ask for days or weeks, from midnight to midnight (UTC), or for later hours.",
+            )
 
     def summary(self, **question: Any) -> pd.DataFrame:
         """Return the same for the window as a whole; see ``Source.summary``."""
@@ -351,7 +366,7 @@ def _hours(begin: When, end: When) -> tuple[datetime, datetime]:
     last = _instant(end) or datetime.now(UTC)
     to = last if (last - _EPOCH) % _HOUR == timedelta(0) else last + _HOUR - (last - _EPOCH) % _HOUR
     first = _instant(begin)
-    return (to - 7 * _DAY if first is None else first - (first - _EPOCH) % _HOUR), to
+    return (to - timedelta(days=7) if first is None else first - (first - _EPOCH) % _HOUR), to
 
 
 def _instant(when: When) -> datetime | None:

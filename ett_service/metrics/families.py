@@ -230,7 +230,7 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_db_table_size_bytes", Kind.GAUGE, ("table",),
            "Size of a table with its indexes; of a large SQLite file only all of it."),
     Family("ett_db_prunable_bytes", Kind.GAUGE, (),
-           "What pruning would free; without retention_days, of jobs closed for 90 days."),
+           "What pruning would free; of what is kept for ever, as if it were kept for 90 days."),
 )  # fmt: skip
 """The state of the fleet, as last published."""
 

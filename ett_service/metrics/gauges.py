@@ -25,7 +25,7 @@ from ett_service.storage.metrics import labels as counter_labels
 from ett_service.storage.metrics.counters import PublishedMetrics, label
 from ett_service.storage.metrics.gauge_values import Deliveries, Firing, Running
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, ShownLabels
-from ett_service.storage.retention import StoreSize
+from ett_service.storage.sizes import StoreSize
 
 Samples: TypeAlias = list[tuple[tuple[str, ...], float]]
 Gauges: TypeAlias = dict[str, Samples]
@@ -120,7 +120,7 @@ def sizes(size: StoreSize) -> Gauges:
         "ett_db_table_size_bytes": [
             ((name,), float(table_bytes)) for name, table_bytes in sorted(size.tables.items())
         ],
-        "ett_db_prunable_bytes": [((), float(size.prunable_bytes))],
+        "ett_db_prunable_bytes": [((), float(size.prunable_bytes + size.prunable_hourly_bytes))],
     }
 
 

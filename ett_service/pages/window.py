@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.requests import Request
 
 from ett_service.core.dimensions import GROUPS, JOB_DIMENSIONS
@@ -14,6 +16,9 @@ from ett_service.fleet.scope import BadQuestion
 from ett_service.ingest.members import parse_instant
 from ett_service.ingest.refusals import Fault
 from ett_service.pages.links import encoded
+from ett_service.pages.sessions import state_of
+from ett_service.storage.fleet.hours import kept_from
+from ett_service.storage.schema.record import EVERY_HOUR
 
 WINDOWS: Mapping[str, int] = {
     "1d": DAY_US,
@@ -47,6 +52,7 @@ class View:
     project: str
     path: str
     category: str = ""  #: of which the jobs are listed that have most; empty for what was lost
+    hourly_from_us: int = EVERY_HOUR  #: since when hours are kept
 
     @property
     def scope(self) -> dict[str, object]:
@@ -71,6 +77,8 @@ class View:
         near = next((name for name, us in WINDOWS.items() if length <= us), "90d")
         reach, step = _TRENDS[near]
         begin = min(self.to_us - reach, self.from_us)
+        if begin < self.hourly_from_us:
+            begin -= begin % DAY_US
         return {**self.scope, "from": written(begin), "to": written(self.to_us), "step": step}
 
     @property
@@ -148,8 +156,10 @@ class View:
         return self.address(window=None, from_=begin, to=end)
 
 
-def view_of(request: Request, now_us: int) -> View:
+def view_of(request: Request, now_us: int, hourly_from_us: int) -> View:
     """Read the view that the address names.
+
+    Where hours of it or of the window before were pruned, it is of whole days: the page says which.
 
     Raises:
         BadQuestion: It cannot be read.
@@ -166,6 +176,8 @@ def view_of(request: Request, now_us: int) -> View:
         begin = (_instant(query.get("from"), "from") or 0) // HOUR_US * HOUR_US
     if begin >= end:
         raise BadQuestion("from", "from_after_to", "It must lie before `to`: the window is empty.")
+    if 2 * begin - end < hourly_from_us:
+        begin, end = _whole_days(begin, end, now_us)
     category = query.get("category", "")
     if category and category not in tuple(Category):
         raise BadQuestion("category", "unknown_category", tuple(Category))
@@ -181,7 +193,28 @@ def view_of(request: Request, now_us: int) -> View:
         project=query.get("project", ""),
         path=request.url.path,
         category=category,
+        hourly_from_us=hourly_from_us,
     )
+
+
+def _whole_days(from_us: int, to_us: int, now_us: int) -> tuple[int, int]:
+    """Widen a window to whole days, but for the present one, which is left out.
+
+    So the window before is of as many, and both can be compared.
+    """
+    begin, end = from_us - from_us % DAY_US, to_us + -to_us % DAY_US
+    return begin, end if end <= max(to_us, now_us) else end - DAY_US
+
+
+def _viewed(request: Request) -> View:
+    state = state_of(request)
+    with state.store.reading() as conn:
+        hourly_from_us = kept_from(conn)
+    return view_of(request, state.now_us(), hourly_from_us)
+
+
+Viewed = Annotated[View, Depends(_viewed)]
+"""The view that the address of a page names."""
 
 
 def day_begin(text: str) -> str:

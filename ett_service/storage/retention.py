@@ -1,12 +1,13 @@
 """Retention: the record of jobs that are long over is deleted, and their results stay.
 
+Of the fleet's sums by hour, which :mod:`ett_service.storage.fleet.hours` prunes, those by day stay.
+
 A job is pruned as a whole. It is marked first, in one transaction with what is to be deleted, and
 from then on takes no events; the rows go step by step, so that no writer waits for long, and a
-process that dies amid them is gone on for by the next. How much that would free follows from the
-sizes of the tables. Old deliveries are removed, too, and a job can be deleted for good.
+process that dies amid them is gone on for by the next. Old deliveries are removed, too, and a job
+can be deleted for good.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,17 +23,12 @@ from sqlalchemy import (
     func,
     insert,
     select,
-    text,
     update,
 )
-from sqlalchemy.exc import OperationalError
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.ledger.results import FORMULA_VERSION
 from ett_service.core.words import JobState
-from ett_service.storage.engine import citus
-from ett_service.storage.engine.driver import lift_time_limit
-from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.fleet import contributions
 from ett_service.storage.receivers.deliveries import DeliveryState
 from ett_service.storage.record import dirty_marks
@@ -50,7 +46,6 @@ from ett_service.storage.schema import (
     producer,
     segment,
     store,
-    store_size,
 )
 
 PRUNED_TABLES: tuple[Table, ...] = (event, segment, producer)
@@ -66,43 +61,6 @@ LEASE = "pruner"
 
 _NAME = "pruning"  #: the row of ``store`` that names the jobs whose rows are going
 _CLOSED = sorted(state.value for state in (JobState.FINISHED, JobState.INTERRUPTED))
-
-WEEK_DAYS = 7
-
-_MOST_SCANNED = 1 << 30
-"""Bytes of a SQLite file above which its tables are not sized one by one: that reads all of it."""
-
-WHOLE = "all"
-"""The name of the whole file, where its tables are not sized one by one."""
-
-_POSTGRESQL_SIZES = text(
-    "SELECT relname, pg_total_relation_size(oid) FROM pg_class "
-    "WHERE relkind IN ('r', 'p') AND relnamespace = current_schema()::regnamespace"
-)
-_FILE_SIZE = text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
-_SQLITE_SIZES = text(
-    "SELECT schema.tbl_name, sum(dbstat.pgsize) FROM dbstat('main', 1) "
-    "JOIN sqlite_schema AS schema ON schema.name = dbstat.name GROUP BY 1"
-)
-_BEFORE = (
-    select(store_size.c.day_us, func.sum(store_size.c.bytes))
-    .where(store_size.c.day_us >= bindparam("since_us"), store_size.c.day_us < bindparam("day_us"))
-    .group_by(store_size.c.day_us)
-    .order_by(store_size.c.day_us)
-    .limit(1)
-)
-_EVENTS = (
-    select(func.coalesce(func.sum(job_ledger.c.event_count), 0))
-    .join_from(
-        job_ledger,
-        job,
-        (job.c.project_id == job_ledger.c.project_id) & (job.c.job == job_ledger.c.job),
-    )
-    .where(job.c.pruned_us.is_(None))
-)
-
-SUGGESTED_DAYS = 90
-"""Days of retention, to say what pruning would free where nothing is pruned."""
 
 _DELIVERED = [
     state.value for state in (DeliveryState.SENT, DeliveryState.SUPERSEDED, DeliveryState.DEAD)
@@ -167,6 +125,19 @@ def _deletion(table: Table) -> Any:
 
 
 _DELETIONS = [_deletion(table) for table in PRUNED_TABLES]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How long what is pruned is kept before, in microseconds; None for ever."""
+
+    record_us: int | None  #: events and segments, since their job was closed
+    hourly_us: int | None  #: hours of the rollups
+
+    @classmethod
+    def for_days(cls, record: int, hourly: int) -> "Kept":
+        """Read numbers of days, of which 0 is for ever."""
+        return cls(record * DAY_US or None, hourly * DAY_US or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,72 +224,6 @@ def _write(conn: Connection, keys: list[JobKey]) -> None:
     if keys:
         text = msgspec.json.encode(keys).decode()
         conn.execute(insert(store), {"name": _NAME, "value": text})
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSize:
-    """Sizes in bytes, indexes included."""
-
-    tables: dict[str, int]
-    week_bytes: int | None  #: growth of a week; None without a measurement of an earlier day
-    prunable: Prunable
-    prunable_bytes: int  #: what deleting it would free, by the mean size of an event
-
-    @property
-    def total_bytes(self) -> int:
-        """All tables."""
-        return sum(self.tables.values())
-
-
-def measure_store(conn: Connection, now_us: int, retention_us: int) -> StoreSize:
-    """Measure the store, and roughly what pruning jobs closed for *retention_us* would free."""
-    lift_time_limit(conn)  # every ledger is counted
-    tables = table_sizes(conn)
-    long_over = prunable(conn, now_us - retention_us, roughly=True)
-    week_bytes = _week_bytes(conn, sum(tables.values()), now_us)
-    return StoreSize(tables, week_bytes, long_over, freed_bytes(conn, tables, long_over))
-
-
-def freed_bytes(conn: Connection, tables: Mapping[str, int], prunable: Prunable) -> int:
-    """Return what deleting it would free: its share of the room that events and segments take."""
-    events = int(conn.scalar(_EVENTS) or 0)
-    record_bytes = sum(tables.get(table.name, 0) for table in (event, segment))
-    return record_bytes * prunable.events // events if events else 0
-
-
-def record_sizes(conn: Connection, tables: Mapping[str, int], now_us: int) -> None:
-    """Keep the sizes of a day, the latest of it."""
-    day_us = now_us - now_us % DAY_US
-    rows = [{"day_us": day_us, "name": name, "bytes": size} for name, size in tables.items()]
-    replace_rows(conn, store_size, rows)
-
-
-def table_sizes(conn: Connection) -> dict[str, int]:
-    """Return the bytes of each table with its indexes; of a large SQLite file only ``WHOLE``."""
-    if conn.dialect.name == "postgresql":
-        rows = conn.execute(_POSTGRESQL_SIZES).all()
-    else:
-        file_bytes = conn.execute(_FILE_SIZE).scalar_one()
-        if file_bytes > _MOST_SCANNED:
-            return {WHOLE: file_bytes}
-        try:
-            rows = conn.execute(_SQLITE_SIZES).all()
-        except OperationalError:  # this SQLite was built without the table of pages
-            return {WHOLE: file_bytes}
-    sizes = {name: int(size) for name, size in rows} | citus.sizes(conn)
-    return {name: size for name, size in sizes.items() if name in metadata.tables}
-
-
-def _week_bytes(conn: Connection, total_bytes: int, now_us: int) -> int | None:
-    """Extend the growth since the earliest measured day of the last week to a whole one."""
-    day_us = now_us - now_us % DAY_US
-    since = {"since_us": day_us - WEEK_DAYS * DAY_US, "day_us": day_us}
-    earlier = conn.execute(_BEFORE, since).first()
-    if earlier is None:
-        return None
-    earlier_us, earlier_bytes = earlier
-    days = (day_us - earlier_us) // DAY_US
-    return int((total_bytes - int(earlier_bytes)) * WEEK_DAYS // days)
 
 
 def prune_deliveries(conn: Connection, before_us: int, most: int) -> int:

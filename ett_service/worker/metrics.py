@@ -7,14 +7,15 @@ from functools import partial
 
 from typing_extensions import override
 
-from ett_service.core.intervals import DAY_US, HOUR_US, SECOND_US
+from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.metrics import gauges as fleet_gauges
 from ett_service.metrics.gauges import GaugeOptions, Gauges
-from ett_service.storage import retention
+from ett_service.storage import sizes
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import counters, labels
 from ett_service.storage.metrics.labels import CLUSTER, COHORT, LabelLimits
-from ett_service.storage.retention import SUGGESTED_DAYS
+from ett_service.storage.retention import Kept
+from ett_service.storage.sizes import suggested
 from ett_service.worker.thread import PeriodicThread
 
 _WINDOWS_SHARE = 20  #: window sums are computed again after so many times their own duration
@@ -29,7 +30,7 @@ class MetricsOptions:
     every_us: int = 5 * SECOND_US
     limits: LabelLimits = field(default_factory=LabelLimits)
     gauges: GaugeOptions = field(default_factory=GaugeOptions)
-    retention_us: int = SUGGESTED_DAYS * DAY_US  #: what pruning would free is told for it
+    kept: Kept = field(default_factory=suggested)  #: what pruning would free is told for it
 
 
 class MetricsThread(PeriodicThread):
@@ -93,8 +94,8 @@ class MetricsThread(PeriodicThread):
             return
         self._sizes_due_us = now_us + _SIZES_EVERY_US
         with self._store.reading() as conn:
-            size = retention.measure_store(conn, now_us, self._options.retention_us)
-        self._store.write(partial(retention.record_sizes, tables=size.tables, now_us=now_us))
+            size = sizes.measure_store(conn, now_us, self._options.kept)
+        self._store.write(partial(sizes.record_sizes, tables=size.tables, now_us=now_us))
         self._sizes = fleet_gauges.sizes(size)
 
     def _choose_labels(self, now_us: int) -> None:

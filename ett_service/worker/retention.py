@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
 
 from sqlalchemy import Connection
@@ -16,12 +16,14 @@ from ett_service.core.intervals import HOUR_US, SECOND_US
 from ett_service.storage import retention
 from ett_service.storage.engine import lease
 from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import hours
+from ett_service.storage.retention import Kept
 from ett_service.worker.thread import PeriodicThread
 
 log = logging.getLogger(__name__)
 
 PRUNE_EVERY_US = HOUR_US
-"""How often jobs are looked for that have become old enough."""
+"""How often jobs and hours are looked for that have become old enough."""
 
 _LEASE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.1  #: between two steps, so that others write meanwhile
@@ -38,31 +40,46 @@ class Pruned:
     """What was deleted."""
 
     jobs: int = 0
-    rows: int = 0
+    rows: int = 0  #: of their record
+    hourly_rows: int = 0  #: of the rollups
+
+    def add(self, step: "Pruned") -> None:
+        """Add what a step deleted."""
+        self.jobs += step.jobs
+        self.rows += step.rows
+        self.hourly_rows += step.hourly_rows
 
 
 class Pruner:
-    """Deletes the record of jobs that have been closed for *retention_us*, step by step."""
+    """Deletes what has become as old as *kept* says, step by step."""
 
-    def __init__(self, store: Store, now_us: Callable[[], int], retention_us: int) -> None:
+    def __init__(self, store: Store, now_us: Callable[[], int], kept: Kept) -> None:
         self._store = store
         self._now_us = now_us
-        self._retention_us = retention_us
+        self._kept = kept
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
 
     def step(self) -> Pruned | None:
-        """Mark some jobs, or delete some rows of those that were marked; None if nothing is left.
+        """Mark some jobs, or delete some rows of those, or of hours; None if nothing is left.
 
         Raises:
             PrunedElsewhere: Another holds the lease.
         """
-        now_us = self._now_us()
+        now_us, kept = self._now_us(), self._kept
         rows = self._store.write(self._advance)
         if rows:
             return Pruned(rows=rows)
-        before_us = now_us - self._retention_us
-        jobs = self._store.write(partial(self._begin, before_us=before_us, now_us=now_us))
-        return Pruned(jobs=jobs) if jobs else None
+        if kept.record_us is not None:
+            before_us = now_us - kept.record_us
+            jobs = self._store.write(partial(self._begin, before_us=before_us, now_us=now_us))
+            if jobs:
+                return Pruned(jobs=jobs)
+        if kept.hourly_us is not None:
+            before_us = now_us - kept.hourly_us
+            hourly_rows = self._store.write(partial(self._prune_hours, before_us=before_us))
+            if hourly_rows:
+                return Pruned(hourly_rows=hourly_rows)
+        return None
 
     def _advance(self, conn: Connection) -> int:
         self._take(conn)
@@ -71,6 +88,11 @@ class Pruner:
     def _begin(self, conn: Connection, before_us: int, now_us: int) -> int:
         self._take(conn)
         return retention.begin(conn, before_us, now_us)
+
+    def _prune_hours(self, conn: Connection, before_us: int) -> int:
+        self._take(conn)
+        hours.move_horizon(conn, before_us)
+        return hours.prune(conn, retention.ROWS_AT_ONCE)
 
     def _take(self, conn: Connection) -> None:
         """Renew the lease in the transaction that acts under it: its row keeps others out."""
@@ -81,12 +103,12 @@ class Pruner:
 class RetentionThread(PeriodicThread):
     """Prunes every hour, for as long as there is anything to prune."""
 
-    def __init__(self, store: Store, now_us: Callable[[], int], retention_us: int) -> None:
+    def __init__(self, store: Store, now_us: Callable[[], int], kept: Kept) -> None:
         super().__init__(
-            "retention", failure="Jobs could not be pruned.", event="prune_failed",
+            "retention", failure="The database could not be pruned.", event="prune_failed",
             retry_seconds=_LEASE_SECONDS,
         )  # fmt: skip
-        self._pruner = Pruner(store, now_us, retention_us)
+        self._pruner = Pruner(store, now_us, kept)
         self._pruned = Pruned()
 
     @override
@@ -96,15 +118,13 @@ class RetentionThread(PeriodicThread):
         except PrunedElsewhere:
             return _LEASE_SECONDS
         if step is not None:
-            self._pruned.jobs += step.jobs
-            self._pruned.rows += step.rows
+            self._pruned.add(step)
             return _PAUSE_SECONDS
-        if self._pruned.jobs:
+        if self._pruned != Pruned():
             log.info(
-                "Pruned %d jobs, %d rows.",
-                self._pruned.jobs,
-                self._pruned.rows,
-                extra={"event": "pruned", "jobs": self._pruned.jobs, "rows": self._pruned.rows},
+                "Pruned %d jobs, %d rows, and %d rows of hours.",
+                *astuple(self._pruned),
+                extra={"event": "pruned", **asdict(self._pruned)},
             )
             self._pruned = Pruned()
         return PRUNE_EVERY_US / SECOND_US

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from ett_service.aggregation.fold_job import KeptFold
-from ett_service.core.events import Exclusion, JobFacts
+from ett_service.aggregation.verify import repair
+from ett_service.core.events import Event, Exclusion, JobFacts, SpanOver
+from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.ledger.attempt_results import FailureVerdict
 from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS
 from ett_service.core.words import Cause, Origin
 from ett_service.storage.engine.store import Store
-from ett_service.storage.fleet import cohort_cap
+from ett_service.storage.fleet import cohort_cap, hours
 from ett_service.storage.fleet.cohort_cap import ProjectDay
 from ett_service.storage.record import corrections
 from ett_service.storage.record.corrections import NoFailure, NothingThere
@@ -99,6 +101,17 @@ class Life:
                 lambda conn: cohort_cap.move(conn, day, [row.cohort_id], own=not row.kept)
             )
 
+    def prune_hours(self) -> None:
+        # The horizon only moves forward: one that is far ahead would leave no hour to compare.
+        before_us = self.now_us - self.chance.choice([0, 0, 1, 2]) * DAY_US
+        self.store.write(lambda conn: hours.move_horizon(conn, before_us))
+        while self.store.write(lambda conn: hours.prune(conn, 7)):
+            pass
+
+    def refold_all(self) -> None:
+        """Do what ``ett recompute`` does to the rollups."""
+        repair(self.store)
+
     def act_once(self) -> None:
         acts = [
             self.refresh_ledger,
@@ -107,12 +120,28 @@ class Life:
             self.correct_cause,
             self.exclude_job,
             self.move_a_cohort,
+            self.prune_hours,
+            self.prune_hours,
+            self.refold_all,
         ]
         if self.batches:
             acts += [self.deliver_next] * 4
         if self.chance.random() < 0.1:
             acts = [self.remove_job]
         self.chance.choice(acts)()
+
+
+def moved(timeline: Timeline, by_us: int) -> Timeline:
+    """Return the same, later: so that jobs have hours on both sides of a midnight."""
+
+    def later(event: Event) -> Event:
+        members: dict[str, Any] = {"at": event.at + by_us}
+        if isinstance(event, SpanOver):
+            members["start"] = event.start + by_us
+        return replace(event, **members)
+
+    events = tuple(map(later, timeline.events))
+    return replace(timeline, events=events, as_of=timeline.as_of + by_us, limits=DEFAULT_LIMITS)
 
 
 def check_random_acts(store: Store, fleet: Sequence[Timeline], chance: Random) -> None:
@@ -122,7 +151,7 @@ def check_random_acts(store: Store, fleet: Sequence[Timeline], chance: Random) -
         Life(
             store,
             JobKey(project_id, f"job-{number}"),
-            replace(timeline, limits=DEFAULT_LIMITS),
+            moved(timeline, chance.choice([0, 14, 15, 16, 24, 48]) * HOUR_US),
             chance,
         )
         for number, timeline in enumerate(fleet)

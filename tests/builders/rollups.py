@@ -16,6 +16,7 @@ from ett_service.core.ledger.attempts.lifetimes import DEFAULT_LIMITS, Limits
 from ett_service.core.ledger.fold import fold
 from ett_service.storage import schema
 from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet.hours import kept_from
 from ett_service.storage.jobs import ledgers
 from ett_service.storage.record import events
 from ett_service.storage.record.dirty_marks import JobKey
@@ -49,17 +50,18 @@ def stored_rollups(store: Store) -> Rollups:
 
 
 def expected_rollups(store: Store, limits: Limits = DEFAULT_LIMITS) -> Rollups:
-    """Fold every job from its events and add up what they contribute."""
+    """Fold every job from its events and add up what they contribute, but for pruned hours."""
     rollups: defaultdict[tuple[str, int, int, Label], Counter[str]] = defaultdict(Counter)
     with store.reading() as conn:
-        in_other = set(_in_other(conn))
+        in_other, horizon_us = set(_in_other(conn)), kept_from(conn)
         for key in every_job(conn):
             for (hour_at, cohort), cell in _cells(conn, key, limits).items():
                 day_at = hour_at - hour_at % DAY_US
                 label = (cohort, False)
                 if (key.project_id, day_at, cohort) in in_other:
                     label = (Cohort(excluded=cohort.excluded), True)
-                for grain, start_at in (("hourly", hour_at), ("daily", day_at)):
+                grains = {"daily": day_at} | ({"hourly": hour_at} if hour_at >= horizon_us else {})
+                for grain, start_at in grains.items():
                     row = rollups[grain, key.project_id, start_at, label]
                     row.update(cell.sums)
                     for (name, bucket), (count, us) in cell.tallies.items():

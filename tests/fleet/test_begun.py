@@ -5,6 +5,7 @@ import pytest
 from ett_service.fleet.begun import Begun
 from ett_service.fleet.scope import Scope, Window
 from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import hours
 from ett_service.storage.fleet.occurrences import Kind
 from ett_service.storage.fleet.sample import Sample
 from ett_service.storage.record.dirty_marks import JobKey
@@ -52,3 +53,28 @@ def test_sums_of_time_are_of_every_job_in_any_case(ten_jobs: Store, project_id: 
         effective_us, us = some.ett_sums(EVERYTHING, window)
         assert (effective_us, us) == every.ett_sums(EVERYTHING, window)
         assert 0 < effective_us < us
+
+
+def test_where_hours_were_pruned_sums_are_of_full_days(ten_jobs: Store, project_id: int) -> None:
+    sample = Sample([JobKey(project_id, "job-3")], 10)
+    midnight = NOON + 12 * HOUR
+    store_job(ten_jobs, project_id, "later", calm_job(midnight + 30 * HOUR, training=30))
+    whole, later = Window(NOON - 12 * HOUR, midnight), Window(midnight, midnight + 40 * HOUR)
+    sides = (Window(NOON - 13 * HOUR, NOON + 22 * HOUR), Window(NOON, midnight + 40 * HOUR))
+    around = [(EVERYTHING, sides), (EVERYTHING, (whole, later))]
+    with ten_jobs.reading() as conn:
+        every = Begun(conn, EVERYTHING, around, None)
+    expected = [every.ett_sums(EVERYTHING, window) for window in (whole, later)]
+    assert min(us for sums in expected for us in sums) > 0
+
+    ten_jobs.write(lambda conn: hours.move_horizon(conn, midnight))
+    ten_jobs.write(lambda conn: hours.prune(conn, 1_000))
+
+    with ten_jobs.reading() as conn:
+        some = Begun(conn, EVERYTHING, around, sample)
+    assert some.ett_sums(EVERYTHING, whole) == expected[0]
+    assert some.ett_sums(EVERYTHING, Window(NOON - 13 * HOUR, midnight)) == expected[0]
+    assert some.ett_sums(EVERYTHING, sides[1]) == expected[1]
+    for window in (Window(NOON, NOON + HOUR), Window(NOON - 13 * HOUR, NOON)):
+        assert some.ett_sums(EVERYTHING, window) == (0, 0)
+        assert len(some.ett(EVERYTHING, window)[0]) == 0

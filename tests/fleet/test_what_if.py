@@ -14,6 +14,8 @@ from ett_service.fleet.economy import Economy, Price
 from ett_service.fleet.scope import Scope, Window
 from ett_service.fleet.what_if import ScenarioGain, WhatIf, what_if
 from ett_service.storage.engine.store import Store
+from ett_service.storage.fleet import hours
+from ett_service.storage.fleet.hours import HoursPruned
 from ett_service.storage.fleet.rollups import totals
 from ett_service.storage.record import corrections
 from ett_service.storage.record.dirty_marks import JobKey
@@ -242,3 +244,16 @@ def test_a_job_of_unknown_accelerators_is_reported_and_weighs_nothing(
     answer = _answer(store, "halve pt2_compile")
 
     assert (answer.jobs_without_accelerators, answer.before.us, answer.gains[0].jobs) == (1, 0, 1)
+
+
+def test_of_jobs_that_were_drawn_nothing_is_said_of_hours_that_are_gone(fleet: Store) -> None:
+    midnight = NOON + 12 * HOUR
+    window, day = Window(NOON, NOON + 5 * HOUR), Window(NOON - 12 * HOUR, midnight)
+    every = _answer(fleet, "halve evaluation", window=window)
+    drawn = _answer(fleet, "halve evaluation", window=day, most_jobs=2)
+    fleet.write(lambda conn: hours.move_horizon(conn, midnight))
+    fleet.write(lambda conn: hours.prune(conn, 1_000))
+    assert _answer(fleet, "halve evaluation", window=window) == every
+    assert _answer(fleet, "halve evaluation", window=day, most_jobs=2) == drawn
+    with pytest.raises(HoursPruned):
+        _answer(fleet, "halve evaluation", window=window, most_jobs=2)

@@ -41,7 +41,7 @@ def day(
         "other": 0,
         **dict.fromkeys(COUNTED, 0),
         **dict.fromkeys(WAITED, 0.0),
-        "jobs_day": lived,
+        "jobs_first": lived,
         "jobs_started": began,
         "e2e_seconds": sum(spent.values()),
         "weighted_seconds": sum(weighted.values()),
@@ -56,7 +56,7 @@ def day(
 
 def rolled(rows: list[dict[str, object]], **query: object) -> pd.DataFrame:
     """Sum *rows* over the week, in one step and without groups unless asked otherwise."""
-    given = {"step": None, "group_by": (), "where": (), "first": "day", "window": WEEK, **query}
+    given = {"step": None, "group_by": (), "where": (), "window": WEEK, **query}
     return rolled_up(pd.DataFrame(rows), **given)  # type: ignore[arg-type]
 
 
@@ -108,7 +108,7 @@ def test_a_condition_leaves_out_what_is_put_together() -> None:
 def test_no_time_is_zeros_and_never_a_quotient() -> None:
     empty = rolled_up(
         pd.DataFrame([day(0)]).iloc[:0],
-        step=None, group_by=(), where=(), first="day", window=WEEK,
+        step=None, group_by=(), where=(), window=WEEK,
     )  # fmt: skip
     assert empty["jobs"].tolist() == [0]
     assert empty["ett_ratio"].tolist() == [0.0]

@@ -20,7 +20,7 @@ from ett_service.ingest.accept import accept as accept_batch
 from ett_service.ingest.decode import Batch
 from ett_service.ingest.members import arrival
 from ett_service.ingest.refusals import Code
-from ett_service.storage import retention
+from ett_service.storage import retention, sizes
 from ett_service.storage.engine.store import Store
 from ett_service.storage.jobs import batches, ledgers
 from ett_service.storage.receivers.deliveries import DeliveryState
@@ -28,7 +28,7 @@ from ett_service.storage.record import corrections, dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.record.pruned import RecordPruned, pruned_us
-from ett_service.storage.retention import Prunable, delete_job, prune_deliveries
+from ett_service.storage.retention import Kept, Prunable, delete_job, prune_deliveries
 from ett_service.storage.schema import delivery, event, job_ledger, producer, segment, store_size
 from tests.builders.clock import MINUTE, NOON, RECEIVED_AT
 from tests.builders.databases.engines import clear
@@ -280,11 +280,11 @@ def _results(store: Store) -> list[object]:
 
 def test_tables_are_measured_with_their_indexes(store: Store, project_id: int) -> None:
     with store.reading() as conn:
-        before = retention.table_sizes(conn)["event"]
+        before = sizes.table_sizes(conn)["event"]
     for number in range(20):
         fold(store, JobKey(project_id, f"job-{number}"), closed_job())
     with store.reading() as conn:
-        measured = retention.table_sizes(conn)["event"]
+        measured = sizes.table_sizes(conn)["event"]
         held = conn.execute(select(func.sum(func.length(event.c.body))))
         held_bytes = held.scalar_one()
     assert measured >= before  # PostgreSQL fills again what others have left
@@ -296,7 +296,7 @@ def test_a_week_of_growth_follows_from_the_days_that_were_measured(
 ) -> None:
     fold(store, JobKey(project_id, "closed"), closed_job())
     with store.reading() as conn:
-        measured = retention.measure_store(conn, LATER, 30 * DAY_US)
+        measured = sizes.measure_store(conn, LATER, Kept(30 * DAY_US, None))
     assert measured.week_bytes is None
     total = measured.total_bytes
     rows = [
@@ -307,7 +307,7 @@ def test_a_week_of_growth_follows_from_the_days_that_were_measured(
     store.write(lambda conn: conn.execute(insert(store_size), rows))
 
     with store.reading() as conn:
-        measured = retention.measure_store(conn, LATER, 30 * DAY_US)
+        measured = sizes.measure_store(conn, LATER, Kept(30 * DAY_US, None))
 
     grown = measured.total_bytes - (total - 1_000 + 600)
     assert measured.week_bytes == grown * 7 // 2
@@ -320,8 +320,8 @@ def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
         fold(store, JobKey(project_id, name), closed_job())
     fold(store, JobKey(project_id, "young"), [*closed_job()[:-2]])
     with store.reading() as conn:
-        all_of_it = retention.measure_store(conn, LATER, 0)
-        none_of_it = retention.measure_store(conn, LATER, 200 * DAY_US)
+        all_of_it = sizes.measure_store(conn, LATER, Kept(0, None))
+        none_of_it = sizes.measure_store(conn, LATER, Kept(200 * DAY_US, None))
 
     record_bytes = all_of_it.tables["event"] + all_of_it.tables["segment"]
     assert all_of_it.prunable.jobs == 3
@@ -331,9 +331,7 @@ def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
 
 def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
     for n_bytes in (3, 5):
-        store.write(
-            partial(retention.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes)
-        )
+        store.write(partial(sizes.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes))
     with store.reading() as conn:
         assert conn.execute(store_size.select()).all() == [(DAY, "event", 5)]
 

@@ -6,6 +6,7 @@ days, and cut where a marker of the same kind and labels (but for ``code_version
 """
 
 from dashboards.build.sql.scope import (
+    DAY_US,
     DAYS,
     END_HOUR_US,
     ETT,
@@ -15,6 +16,7 @@ from dashboards.build.sql.scope import (
     TO_US,
     all_of,
     chosen,
+    rolled_up,
 )
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.words import Category
@@ -74,15 +76,20 @@ saves AS MATERIALIZED (
 )""".strip()
 """The mean stop for a save of each attempt, as the API measures ``checkpoint_blocking``."""
 
+_FULL = rolled_up(
+    f"start_us >= (from_us + {_HOUR - 1}) / {_HOUR} * {_HOUR}"
+    f" AND start_us < to_us / {_HOUR} * {_HOUR}",
+    f"start_us >= from_us AND start_us <= to_us - {DAY_US}",
+)
+"""The full hours of a side; where these are gone, its full days."""
+
 _MEASURED = f"""
 measured AS (
   SELECT sides.project, sides.id, side, ett_ratio, starts, time_to_start, saving, blocking
   FROM sides
   CROSS JOIN LATERAL (
-    SELECT {ETT} AS ett_ratio FROM ett_v_rollup_hourly AS hours
-    WHERE start_us >= (from_us + {_HOUR - 1}) / {_HOUR} * {_HOUR}
-      AND start_us < to_us / {_HOUR} * {_HOUR}
-      AND NOT excluded AND {_narrowed("hours")}
+    SELECT {ETT} AS ett_ratio FROM {_FULL} AS parts
+    WHERE NOT excluded AND {_narrowed("parts")}
   ) AS ett
   CROSS JOIN LATERAL (
     SELECT COUNT(*) AS starts, AVG(time_to_start_seconds) AS time_to_start

@@ -7,7 +7,7 @@ from dashboards.build.sql.scope import (
     ETT_WALL,
     FROM_US,
     GPU_HOURS,
-    HOURS,
+    IN_RANGE,
     LOST_GPU_HOURS,
     OF_PROJECT,
     RUNNING_SECONDS,
@@ -18,7 +18,7 @@ from dashboards.build.sql.scope import (
 from ett_service.core.dimensions import DIMENSIONS
 from ett_service.core.words import Category, Owner
 
-_SUMMED = f"FROM ett_v_rollup_hourly\nWHERE {HOURS}\n  AND {COUNTED}"
+_SUMMED = f"FROM {IN_RANGE} AS rolled_up\nWHERE {COUNTED}"
 _BY_DAY = f"FROM ett_v_rollup_daily\nWHERE {DAYS}\n  AND {COUNTED}"
 _DIMENSIONS = tuple(name for name in DIMENSIONS if name != "precision")
 

@@ -20,8 +20,27 @@ FIRST_HOUR_US = "$__unixEpochNanoFrom() / 3600000000000 * 3600000000"
 END_HOUR_US = "($__unixEpochNanoTo() + 3599999999999) / 3600000000000 * 3600000000"
 """The range widened to full hours, as the API widens it."""
 
-HOURS = f"start_us >= {FIRST_HOUR_US} AND start_us < {END_HOUR_US}"
-"""Hours of which a part lies in the range."""
+DAY_US = 86_400_000_000
+
+
+def rolled_up(hours: str, days: str) -> str:
+    """Return the rows of the rollups for ``FROM``: those *hours*, and *days* where hours are gone.
+
+    Both are conditions on ``start_us``.
+    """
+    return (
+        f"(\n  SELECT * FROM ett_v_rollup_hourly\n  WHERE {hours}\n"
+        "  UNION ALL\n"
+        "  SELECT * FROM ett_v_rollup_daily\n"
+        f"  WHERE start_us < (SELECT hourly_from_us FROM ett_v_retention)\n  AND {days}\n)"
+    )
+
+
+IN_RANGE = rolled_up(
+    f"start_us >= {FIRST_HOUR_US} AND start_us < {END_HOUR_US}",
+    f"start_us > {FIRST_HOUR_US} - {DAY_US} AND start_us < {END_HOUR_US}",
+)
+"""Hours of which a part lies in the range; where these are gone, such days."""
 
 DAYS = f"start_us >= {FROM_US} AND start_us < {TO_US}"
 """Days (UTC) that begin in the range, so that no day at its edge looks small."""

@@ -15,7 +15,7 @@ from ett_service.api.answers import (
     QuestionAnswer,
     Seconds,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_WINDOW, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
     Job,
@@ -189,7 +189,7 @@ def advise_job(
     "/fleet/checkpoint-advice",
     operation_id="advise_fleet",
     response_model=FleetAdviceAnswer,
-    responses=as_files(),
+    responses=as_files(OF_WINDOW),
 )
 def advise_fleet(
     scope: GroupedScope,

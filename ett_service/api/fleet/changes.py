@@ -114,7 +114,10 @@ class EffectAnswer(Answer):
 
 
 class EttEffectAnswer(ComputedAnswer):
-    """ETT% on both sides, weighted by accelerators, in full hours."""
+    """ETT% on both sides, weighted by accelerators, in full hours.
+
+    Where hours were pruned and jobs were drawn, in full days.
+    """
 
     before: Annotated[Ratio, Of(lambda effect: ratio(*effect.before_us))]
     after: Annotated[Ratio, Of(lambda effect: ratio(*effect.after_us))]

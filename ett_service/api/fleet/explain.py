@@ -20,7 +20,7 @@ from ett_service.api.answers import (
     end_of,
     start_of,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_WINDOW, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     At,
     GroupBy,
@@ -185,7 +185,10 @@ async def _comparison(
 
 
 @router.get(
-    "/explain", operation_id="explain_fleet", response_model=ExplanationAnswer, responses=as_files()
+    "/explain",
+    operation_id="explain_fleet",
+    response_model=ExplanationAnswer,
+    responses=as_files(OF_WINDOW),
 )
 def explain_fleet(
     comparison: Annotated[Comparison, Depends(_comparison)],

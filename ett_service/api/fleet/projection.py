@@ -18,7 +18,7 @@ from ett_service.api.answers import (
     Sources,
     finite,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_WINDOW, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     Reader,
     ScopeParameter,
@@ -191,7 +191,7 @@ def _scale(text: str) -> int:
     "/fleet/projection",
     operation_id="project_fleet",
     response_model=ProjectionAnswer,
-    responses=as_files(),
+    responses=as_files(OF_WINDOW),
 )
 def project_fleet(
     scope: ScopeParameter,
@@ -347,7 +347,9 @@ class RunQuery:
         return PlanQuestion(**{each.name: getattr(self, each.name) for each in fields(self)})
 
 
-@router.get("/estimate", operation_id="estimate_run", responses=declared(401, 403, 404, 422, 503))
+@router.get(
+    "/estimate", operation_id="estimate_run", responses=declared(401, 403, 404, 410, 422, 503)
+)
 def estimate_run(
     query: Annotated[RunQuery, Depends(at_once(RunQuery))],
     scope: ScopeParameter,

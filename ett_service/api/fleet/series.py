@@ -22,7 +22,7 @@ from ett_service.api.answers import (
     Words,
     with_facts,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed, listed_in_pieces
+from ett_service.api.bodies import OF_WINDOW, FormatParameter, as_files, listed, listed_in_pieces
 from ett_service.api.deps import (
     GroupedScope,
     Reader,
@@ -164,7 +164,7 @@ def _points(
         yield answers
 
 
-@router.get("/jobs/top", operation_id="list_top_jobs", response_model=TopJobs, responses=RESPONSES)
+@router.get("/jobs/top", operation_id="list_top_jobs", response_model=TopJobs, responses=as_files())
 def list_top_jobs(
     scope: ScopeParameter,
     window: WindowParameter,
@@ -224,7 +224,7 @@ class TrendAnswer(QuestionAnswer):
     "/trend",
     operation_id="read_fleet_trend",
     response_model=TrendAnswer,
-    responses={**as_files(), **declared(401, 403, 404, 422, 503)},
+    responses={**as_files(OF_WINDOW), **declared(401, 403, 404, 410, 422, 503)},
 )
 def read_trend(
     scope: ScopeParameter,

@@ -23,7 +23,7 @@ from ett_service.api.answers import (
     WeightedSeconds,
     Words,
 )
-from ett_service.api.bodies import FormatParameter, as_files, listed
+from ett_service.api.bodies import OF_WINDOW, FormatParameter, as_files, listed
 from ett_service.api.deps import (
     GroupedScope,
     Reader,
@@ -297,7 +297,7 @@ router = APIRouter(
     prefix="/v1/fleet", tags=["fleet"], dependencies=[Depends(only_declared_parameters)]
 )
 
-RESPONSES = as_files()
+RESPONSES = as_files(OF_WINDOW)
 
 Distributions = Annotated[
     bool,

@@ -21,6 +21,7 @@ from ett_service.api.answers import (
     start_of,
 )
 from ett_service.api.bodies import (
+    OF_WINDOW,
     FormatParameter,
     RequestBody,
     as_files,
@@ -161,7 +162,9 @@ class WhatIfRequest(RequestBody):
     )
 
 
-@router.get("", operation_id="read_what_if", response_model=WhatIfAnswer, responses=as_files())
+@router.get(
+    "", operation_id="read_what_if", response_model=WhatIfAnswer, responses=as_files(OF_WINDOW)
+)
 def read_what_if(
     scope: ScopeParameter,
     window: WindowParameter,
@@ -201,7 +204,7 @@ def _scope_of_key(
     "",
     operation_id="ask_what_if",
     summary="Evaluate Scenarios",
-    responses=declared(400, 401, 403, 404, 408, 413, 415, 422, 503),
+    responses=declared(400, 401, 403, 404, 408, 410, 413, 415, 422, 503),
     openapi_extra=described(WhatIfRequest),
 )
 async def ask_what_if(

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from operator import itemgetter
 from statistics import median
 
@@ -61,8 +61,10 @@ def compare(args: Namespace) -> Answer:
             f"{args.job} has neither of {', '.join(args.by)}, so it has no cohort",
             f"Name dimensions that it has: --by, of {', '.join(JOB_DIMENSIONS)}.",
         )
-    end = datetime.fromisoformat(job["as_of"])
-    window = {"from": (end - timedelta(days=DAYS)).isoformat(), "to": job["as_of"]}
+    # Whole days are kept for ever, hours may be pruned.
+    last = datetime.fromisoformat(job["as_of"]).astimezone(UTC).date()
+    end = datetime.combine(last + timedelta(days=1), time.min, UTC)
+    window = {"from": (end - timedelta(days=DAYS)).isoformat(), "to": end.isoformat()}
     jobs = listed(args, "/v1/jobs", "jobs", of_project(args, **shared, **window))
     others = [other for other in jobs if other["job"] != job["job"] and other["e2e_seconds"]]
     if not others:

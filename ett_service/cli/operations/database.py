@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,17 +22,21 @@ from ett_service.cli.output import or_dash, write_line
 from ett_service.cli.progress import bar, counted
 from ett_service.cli.tables import identifier, prose, text, write_table
 from ett_service.cli.verb import Exit, Failure, Verb, now_us
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import rfc3339
 from ett_service.logs import redact
-from ett_service.storage import retention
+from ett_service.storage import retention, sizes
 from ett_service.storage.engine import sqlite
 from ett_service.storage.engine.backup import back_up, renew_epoch
 from ett_service.storage.engine.migrate import address, migrate
 from ett_service.storage.engine.seal import key_file
 from ett_service.storage.engine.store import open_for_reading, open_store
+from ett_service.storage.fleet import hours
 from ett_service.storage.jobs.batches import RecomputePosition, pruned
 from ett_service.storage.record.audit import Action, AdminAct
+from ett_service.storage.schema.record import EVERY_HOUR
 from ett_service.worker.retention import Pruned, Pruner
+
+_DAY_LENGTH = len("2026-11-09")
 
 
 def _migrate_options(parser: ArgumentParser) -> None:
@@ -84,6 +89,7 @@ class _Comparison:
     pending: int
     pruned: int  #: left out: their events are gone
     cells: int | None  #: of the rollups; None where they were not compared
+    hourly_from: str | None  #: of pruned rollups, when the first hour begins that was compared
     differences: list[_Row]
 
 
@@ -111,12 +117,14 @@ def _verify(args: Namespace) -> _Comparison:
         jobs = list(counted(verify(store, settings.limits), "jobs verified"))
         days = list(counted(verify_rollups(store), "days verified")) if args.fleet else None
         with store.reading() as conn:
-            left_out = pruned(conn)
+            left_out, horizon_us = pruned(conn), hours.kept_from(conn)
+    is_cut = args.fleet and horizon_us != EVERY_HOUR
     return _Comparison(
         jobs=len(jobs),
         pending=sum(job.pending for job in jobs),
         pruned=left_out,
         cells=None if days is None else sum(day.cells for day in days),
+        hourly_from=rfc3339(horizon_us) if is_cut else None,
         differences=[
             *(_Row.of_job(difference) for job in jobs for difference in job.differences),
             *(_Row.of_rollups(difference) for day in days or () for difference in day.differences),
@@ -136,6 +144,9 @@ def _write_comparison(comparison: _Comparison, _args: Namespace) -> None:
             f"{comparison.pending} jobs were not compared: the worker has yet to fold them.\n"
         )
     _write_pruned(comparison.pruned, "compared")
+    if comparison.hourly_from is not None:
+        since = comparison.hourly_from[:_DAY_LENGTH]
+        sys.stderr.write(f"Hours before {since} were not compared: they were pruned.\n")
 
 
 def _write_pruned(jobs: int, verb: str) -> None:
@@ -250,9 +261,13 @@ BACKUP = Verb(
 
 
 class NoRetention(Failure):
-    """Neither the settings nor the command line say how long the record is kept."""
+    """Neither the settings nor the command line say how long something is kept."""
 
-    hint = "Set `retention_days`, or name a number of days with --days."
+    hint = "Set one of them, or name a number of days with --days or --hourly-days."
+
+
+class TooFewDays(Failure):
+    """Hours would go that the service reads."""
 
 
 def _prune_options(parser: ArgumentParser) -> None:
@@ -263,49 +278,96 @@ def _prune_options(parser: ArgumentParser) -> None:
         "--days", type=whole, metavar="N",
         help="prune jobs closed for N days (default: the setting retention_days)",
     )  # fmt: skip
+    parser.add_argument(
+        "--hourly-days", type=whole, metavar="N",
+        help="prune the fleet's sums by hour, of days that were over N days ago; those by day stay "
+        "(default: the setting rollups.hourly_days)",
+    )  # fmt: skip
 
 
 def _prune(args: Namespace) -> Any:
     settings = loaded(args).settings
     days = args.days or settings.retention_days
-    if not days:
-        raise NoRetention("The record of jobs is kept for ever: `retention_days` is 0.")
+    hourly_days = args.hourly_days or settings.rollups.hourly_days
+    if not (days or hourly_days):
+        raise NoRetention(
+            "Everything is kept for ever: `retention_days` and `rollups.hourly_days` are 0."
+        )
+    if 0 < hourly_days < (fewest := settings.fewest_hourly_days):
+        raise TooFewDays(
+            f"--hourly-days may be {fewest} or more.",
+            "The search for regressions, /metrics and pages read hours that are younger.",
+        )
+    kept, at_us = retention.Kept.for_days(days, hourly_days), now_us()
     with closing(open_for_reading(settings.database_url)) as store, store.reading() as conn:
-        prunable = retention.prunable(conn, now_us() - days * DAY_US)
+        answer: dict[str, Any] = {"days": days or None, "hourly_days": hourly_days or None}
+        answer["hourly_before"] = (
+            rfc3339(at_us - kept.hourly_us)[:_DAY_LENGTH] if kept.hourly_us else None
+        )
         if args.dry_run:
-            freed = retention.freed_bytes(conn, retention.table_sizes(conn), prunable)
-            return {"days": days, **asdict(prunable), "bytes": freed}
-    jobs = prunable.jobs
-    confirmation.require(
-        args,
-        f"{count(jobs)} jobs closed for {days} days will lose their events and segments for good; "
-        "their results stay",
-    )
+            return answer | _prunable(conn, kept, at_us)
+        jobs = _prunable_jobs(conn, kept, at_us).jobs
+    confirmation.require(args, " and ".join(_losses(answer, jobs)))
     with closing(open_store(settings.database_url)) as store:
-        act = AdminAct(Action.RECORD_PRUNED, details={"days": days, "jobs": jobs})
-        store.write(partial(record, act=act))
-        pruner, total = Pruner(store, now_us, days * DAY_US), Pruned()
+        details = {"days": days, "jobs": jobs, "hourly_days": hourly_days}
+        store.write(partial(record, act=AdminAct(Action.RECORD_PRUNED, details=details)))
+        pruner, total = Pruner(store, now_us, kept), Pruned()
         with bar("jobs pruned") as reach:
             while step := pruner.step():
-                total.jobs += step.jobs
-                total.rows += step.rows
+                total.add(step)
                 reach(min(total.jobs, jobs), jobs)
-    return {"days": days, "jobs": total.jobs, "rows": total.rows}
+    return answer | asdict(total)
+
+
+def _prunable_jobs(conn: Connection, kept: retention.Kept, at_us: int) -> retention.Prunable:
+    if kept.record_us is None:
+        return retention.Prunable(0, 0)
+    return retention.prunable(conn, at_us - kept.record_us)
+
+
+def _prunable(conn: Connection, kept: retention.Kept, at_us: int) -> dict[str, int]:
+    """Say what would be deleted, and how many bytes that frees."""
+    tables, jobs = sizes.table_sizes(conn), _prunable_jobs(conn, kept, at_us)
+    hourly_bytes = 0
+    if kept.hourly_us is not None:
+        hourly_bytes = sizes.freed_hourly_bytes(conn, tables, at_us - kept.hourly_us)
+    freed = sizes.freed_bytes(conn, tables, jobs)
+    return {**asdict(jobs), "bytes": freed, "hourly_bytes": hourly_bytes}
+
+
+def _losses(answer: Mapping[str, Any], jobs: int) -> Iterator[str]:
+    if answer["days"]:
+        yield (
+            f"{count(jobs)} jobs closed for {answer['days']} days will lose their events and "
+            "segments for good; their results stay"
+        )
+    if answer["hourly_days"]:
+        yield (
+            f"the fleet will lose its sums by hour before {answer['hourly_before']} for good; "
+            "those by day stay"
+        )
 
 
 def _write_pruning(answer: Any, args: Namespace) -> None:
-    of = f"closed for {answer['days']} days"
-    if args.dry_run:
+    if answer["days"]:
+        jobs = f"{count(answer['jobs'])} jobs closed for {answer['days']} days"
         write_line(
-            f"{count(answer['jobs'])} jobs {of} would be pruned: {count(answer['events'])} events, "
+            f"{jobs} would be pruned: {count(answer['events'])} events, "
             f"about {size(answer['bytes'])} with their segments."
+            if args.dry_run
+            else f"{jobs} pruned, {count(answer['rows'])} rows."
         )
-    else:
-        write_line(f"{count(answer['jobs'])} jobs {of} pruned, {count(answer['rows'])} rows.")
+    if answer["hourly_days"]:
+        hours = f"Sums by hour before {answer['hourly_before']}"
+        write_line(
+            f"{hours} would be pruned, about {size(answer['hourly_bytes'])}; those by day stay."
+            if args.dry_run
+            else f"{hours} pruned, {count(answer['hourly_rows'])} rows; those by day stay."
+        )
 
 
 PRUNE = Verb(
-    description="Delete events and segments of jobs that are closed; their results stay.",
+    description="Delete events and segments of closed jobs, whose results stay, and sums by hour.",
     options=(_prune_options, confirmation.yes, config),
     run=_prune,
     write=_write_pruning,

@@ -14,11 +14,11 @@ from ett_service.cli.verb import now_us
 from ett_service.core.errors import EttError
 from ett_service.core.intervals import DAY_US, HOUR_US, rfc3339
 from ett_service.logs import redact
-from ett_service.storage import retention
+from ett_service.settings import Settings
 from ett_service.storage.engine.store import open_for_reading
 from ett_service.storage.receivers.receivers import unwell as unwell_receivers
 from ett_service.storage.record.keys import Key, list_keys
-from ett_service.storage.retention import SUGGESTED_DAYS, StoreSize
+from ett_service.storage.sizes import SUGGESTED_DAYS, StoreSize, measure_store, suggested
 
 _SQLITE = "sqlite:///"
 #: The first release of each line whose log bears a second writer; all later lines begin so.
@@ -65,18 +65,18 @@ def database(args: Namespace) -> Iterator[Finding]:
         yield _disk(Path(url.removeprefix(_SQLITE)).absolute().parent)
     try:
         with closing(open_for_reading(url)) as store, store.reading() as conn:
-            days = settings.retention_days or SUGGESTED_DAYS
-            measured = retention.measure_store(conn, now_us(), days * DAY_US)
+            kept = suggested(settings.retention_days, settings.rollups.hourly_days)
+            measured = measure_store(conn, now_us(), kept)
             keys = list_keys(conn)
     except EttError as error:
         yield Finding("database", Status.FAIL, str(error), error.hint)
     else:
         yield Finding("database", Status.OK, f"{redact(url)} answers and has the latest schema")
-        yield _room(measured, settings.retention_days)
+        yield _room(measured, settings)
         yield from _expiring(keys, now_us())
 
 
-def _room(measured: StoreSize, retention_days: int) -> Finding:
+def _room(measured: StoreSize, settings: Settings) -> Finding:
     """Say how much room the tables take, and what would change that."""
     largest = sorted(measured.tables.items(), key=lambda table: -table[1])[:_TABLES_NAMED]
     tables = ", ".join(f"{name} {size(n_bytes)}" for name, n_bytes in largest)
@@ -84,12 +84,21 @@ def _room(measured: StoreSize, retention_days: int) -> Finding:
     if measured.week_bytes is not None:
         sign = "" if measured.week_bytes < 0 else "+"
         growth = f"{sign}{size(measured.week_bytes)} a week"
-    freed = f"pruning jobs closed for {retention_days or SUGGESTED_DAYS} days would free "
-    freed += size(measured.prunable_bytes)
-    if not retention_days:
-        freed += " (retention_days is 0: nothing is pruned)"
-    text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}"
+    record, hourly = settings.retention_days, settings.rollups.hourly_days
+    freed = (
+        f"pruning jobs closed for {record or SUGGESTED_DAYS} days would free "
+        f"{size(measured.prunable_bytes)}{_unless(record, 'retention_days')}"
+    )
+    freed_hours = (
+        f"pruning hours older than {hourly or SUGGESTED_DAYS} days would free "
+        f"{size(measured.prunable_hourly_bytes)}{_unless(hourly, 'rollups.hourly_days')}"
+    )
+    text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}\n{freed_hours}"
     return Finding("size", Status.OK, text)
+
+
+def _unless(days: int, setting: str) -> str:
+    return "" if days else f" ({setting} is 0: nothing is pruned)"
 
 
 def receivers(args: Namespace) -> Iterator[Finding]:

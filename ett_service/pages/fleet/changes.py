@@ -11,8 +11,8 @@ from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Cell, Panel, counted, table
 from ett_service.pages.render import page
-from ett_service.pages.route import Asking, SignedIn, now_of, router
-from ett_service.pages.window import WINDOWS, moment, view_of
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import WINDOWS, Viewed, moment
 from ett_service.report.changes import waterfall
 
 ROUTER = router()
@@ -31,9 +31,8 @@ _UNMARKED = (
 
 
 @ROUTER.get("/changes")
-async def show_changes(request: Request, session: SignedIn, ask: Asking) -> Response:
+async def show_changes(request: Request, session: SignedIn, view: Viewed, ask: Asking) -> Response:
     """Show what changed around the markers of the window."""
-    view = view_of(request, now_of(request))
     question = Question("/v1/fleet/changes", {**view.window, "limit": _MOST})
     answer = await ask(question)
     return page(

@@ -9,8 +9,8 @@ from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
 from ett_service.pages.panel import FEW, Cell, Fact, Panel, table
 from ett_service.pages.render import page
-from ett_service.pages.route import Asking, SignedIn, now_of, router
-from ett_service.pages.window import WINDOWS, View, view_of
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import WINDOWS, View, Viewed
 from ett_service.report.advice import FORMULA, VERDICTS, interval_chart, to_gain
 from ett_service.report.inputs import name_of
 
@@ -22,9 +22,10 @@ _COLUMNS = (
 
 
 @ROUTER.get("/checkpoints")
-async def show_checkpoints(request: Request, session: SignedIn, ask: Asking) -> Response:
+async def show_checkpoints(
+    request: Request, session: SignedIn, view: Viewed, ask: Asking
+) -> Response:
     """Show what saving costs, and what another interval would gain."""
-    view = view_of(request, now_of(request))
     question = Question("/v1/fleet/checkpoint-advice", {**view.window, "group_by": view.group_by})
     measured = Question(
         "/v1/fleet/summary",

@@ -17,7 +17,7 @@ from ett_service.pages.panel import Cell, Panel
 from ett_service.pages.render import page
 from ett_service.pages.route import Asking, SignedIn, now_of, router
 from ett_service.pages.sessions import Session, state_of
-from ett_service.pages.window import WINDOWS, View, view_of
+from ett_service.pages.window import WINDOWS, View, Viewed
 from ett_service.report.headline import course_of
 
 ROUTER = router()
@@ -90,9 +90,8 @@ class Questions:
 
 
 @ROUTER.get("/")
-async def show_fleet(request: Request, session: SignedIn, ask: Asking) -> Response:
+async def show_fleet(request: Request, session: SignedIn, view: Viewed, ask: Asking) -> Response:
     """Show the fleet in a window, or the first steps where nothing was recorded yet."""
-    view = view_of(request, now_of(request))
     questions = Questions.of(view)
     now = await ask(questions.now)
     if not now["total"]["jobs"]:

@@ -19,8 +19,8 @@ from ett_service.pages.ask import Answer, Ask, Question
 from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Cell, Fact, Panel, counted, table
 from ett_service.pages.render import page
-from ett_service.pages.route import Asking, SignedIn, now_of, router
-from ett_service.pages.window import WINDOWS, View, view_of
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import WINDOWS, View, Viewed
 from ett_service.report.inputs import name_of, share
 
 ROUTER = router()
@@ -40,9 +40,8 @@ _UNSEARCHED = (
 
 
 @ROUTER.get("/quality")
-async def show_quality(request: Request, session: SignedIn, ask: Asking) -> Response:
+async def show_quality(request: Request, session: SignedIn, view: Viewed, ask: Asking) -> Response:
     """Show what is missing in a window, and what the search for regressions could find."""
-    view = view_of(request, now_of(request))
     grouped = {**view.window, "group_by": view.group_by, "limit": _MOST_GROUPS}
     summary = Question("/v1/fleet/summary", {**grouped, "distributions": "false"})
     power = Question("/v1/regressions/power", {**view.scope, "limit": _MOST_SERIES})

@@ -14,8 +14,8 @@ from ett_service.pages.ask import Answer, Question
 from ett_service.pages.links import dashboard
 from ett_service.pages.panel import Fact, Panel, table
 from ett_service.pages.render import page
-from ett_service.pages.route import Asking, SignedIn, now_of, router
-from ett_service.pages.window import WINDOWS, view_of
+from ett_service.pages.route import Asking, SignedIn, router
+from ett_service.pages.window import WINDOWS, Viewed
 
 ROUTER = router()
 
@@ -48,9 +48,8 @@ _AT_FIRST = {"infra": 50, "pt2_compile": 50}
 
 
 @ROUTER.get("/what-if")
-async def show_what_if(request: Request, session: SignedIn, ask: Asking) -> Response:
+async def show_what_if(request: Request, session: SignedIn, view: Viewed, ask: Asking) -> Response:
     """Show what cuts would have gained in the window."""
-    view = view_of(request, now_of(request))
     query = request.query_params
     at_first = {} if any(name in query for name in _CUTS) else _AT_FIRST
     sliders = [

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US
 from ett_service.ingest.members import parse_instant
 from ett_service.pages.ask import Answer, Question
 from ett_service.pages.jobs import head, life, reasons
@@ -64,8 +64,11 @@ class Gathered:
 
 
 def _cohort(job: Answer, project: str) -> Question:
-    """Ask about the jobs of the same model in the weeks up to this job's end."""
-    end_us = -(-parse_instant(job["ended_at"] or job["as_of"]) // HOUR_US) * HOUR_US
+    """Ask about the jobs of the same model in the weeks up to the day of this job's end.
+
+    Whole days are kept for ever, hours may be pruned.
+    """
+    end_us = -(-parse_instant(job["ended_at"] or job["as_of"]) // DAY_US) * DAY_US
     query: dict[str, object] = {
         "project": project,
         "where": f"model:{job['model'] or ''}",

@@ -33,6 +33,7 @@ from ett_service.storage.engine.statements import Summed, Summing, summed_rows
 from ett_service.storage.engine.store import Store
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import Content, amounts
+from ett_service.storage.fleet.hours import kept_from
 from ett_service.storage.fleet.rollup_deltas import RollupDeltas, Sums, Tallies, day_of
 from ett_service.storage.schema import cohort, cohort_day, contribution, rollup_daily, unmerged
 
@@ -176,7 +177,7 @@ def move(conn: Connection, day: ProjectDay, cohort_ids: Sequence[int], *, own: b
         put(cell.hour_us, target, cell.sums, cell.tallies)
     if taken:
         conn.execute(_SET, {**_named(day, taken), "own": own})
-        deltas.write(conn, day.project_id)
+        rollup_deltas.write(conn, day.project_id, deltas.by_table(kept_from(conn)))
     return len(taken)
 
 

@@ -25,8 +25,10 @@ from ett_service.storage.engine import statements
 from ett_service.storage.engine.driver import begin_last_trip, read_together
 from ett_service.storage.engine.lease import SLOTS, hold_free_slots, in_slots, wait_for_slots
 from ett_service.storage.engine.statements import insert_new
+from ett_service.storage.fleet import hours
 from ett_service.storage.record.dirty_marks import JobBatch, of_jobs
 from ett_service.storage.schema import cohort, cohort_day, unmerged
+from ett_service.storage.schema.record import EVERY_HOUR
 
 _KEY = ("project_id", *DIMENSIONS, "excluded", "other")
 _FIND = select(cohort.c.id).where(*(cohort.c[name] == bindparam(name) for name in _KEY))
@@ -176,23 +178,21 @@ class RollupDeltas:
 
     def put(self, hour_at: int, cohort_id: int, sums: Sums, tallies: Tallies) -> None:
         """Add to an hour of a cohort."""
-        cell = hour_at, cohort_id
-        self._sums[cell] = tuple(map(add, self._sums.get(cell, _NOTHING), sums))
-        for name, places in tallies.items():
-            for place, (count, us) in places.items():
-                at = (*cell, name, place)
-                before = self._tallies.get(at, (0, 0))
-                self._tallies[at] = (before[0] + count, before[1] + us)
+        self._change(add, (hour_at, cohort_id), sums, tallies)
 
     def take(self, hour_at: int, cohort_id: int, sums: Sums, tallies: Tallies) -> None:
         """Take out of an hour of a cohort."""
-        cell = hour_at, cohort_id
-        self._sums[cell] = tuple(map(sub, self._sums.get(cell, _NOTHING), sums))
+        self._change(sub, (hour_at, cohort_id), sums, tallies)
+
+    def _change(
+        self, by: Callable[[int, int], int], cell: CohortHour, sums: Sums, tallies: Tallies
+    ) -> None:
+        self._sums[cell] = tuple(map(by, self._sums.get(cell, _NOTHING), sums))
         for name, places in tallies.items():
             for place, (count, us) in places.items():
                 at = (*cell, name, place)
                 before = self._tallies.get(at, (0, 0))
-                self._tallies[at] = (before[0] - count, before[1] - us)
+                self._tallies[at] = (by(before[0], count), by(before[1], us))
 
     def cells(self) -> Iterator[tuple[CohortHour, Sums, Tallies]]:
         """Yield what was gathered by hour and cohort, without what is 0, in order."""
@@ -205,18 +205,17 @@ class RollupDeltas:
             hour_at, cohort_id = cell
             yield (hour_at, cohort_id), sums.get(cell, _NOTHING), tallies.get(cell, {})
 
-    def by_table(self) -> dict[Table, Amounts]:
-        """Return what was gathered as the tables of the rollups have it, without what is 0."""
+    def by_table(self, hourly_from_us: int) -> dict[Table, Amounts]:
+        """Return what was gathered as the tables of the rollups have it, without what is 0.
+
+        Of hours before *hourly_from_us*, the horizon, only the days do.
+        """
         return {
-            schema.rollup_hourly: _not_0(self._sums),
+            schema.rollup_hourly: _not_0(self._sums, hourly_from_us),
             schema.rollup_daily: _not_0(_by_day(self._sums)),
-            schema.tally_hourly: _not_0(self._tallies),
+            schema.tally_hourly: _not_0(self._tallies, hourly_from_us),
             schema.tally_daily: _not_0(_by_day(self._tallies)),
         }
-
-    def write(self, conn: Connection, project_id: int) -> None:
-        """Add what was gathered to the project's rollups."""
-        write(conn, project_id, self.by_table())
 
 
 def write(conn: Connection, project_id: int, changes: Mapping[Table, Amounts]) -> None:
@@ -240,8 +239,8 @@ def _by_day(hourly: Amounts) -> Amounts:
     return daily
 
 
-def _not_0(gathered: Amounts) -> Amounts:
-    return {key: amounts for key, amounts in gathered.items() if any(amounts)}
+def _not_0(gathered: Amounts, since_us: int = EVERY_HOUR) -> Amounts:
+    return {key: each for key, each in gathered.items() if key[0] >= since_us and any(each)}
 
 
 def _write(
@@ -313,9 +312,9 @@ def merge(conn: Connection, slots: Collection[int] | None = None) -> int:
     in_some = len(free) < SLOTS
     parameters = {"most": MERGED_AT_ONCE} | ({"slots": free} if in_some else {})
     taken = conn.execute(_taking(in_some=in_some), parameters).all()
-    deltas = _added_up(conn, taken)
+    changes = _added_up(conn, taken)
     begin_last_trip(conn)
-    _write_each(conn, deltas)
+    _write_each(conn, changes)
     return len(taken)
 
 
@@ -347,20 +346,20 @@ def _taking(*, in_some: bool) -> Executable:
 
 def _added_up(
     conn: Connection, taken: Sequence[Row[*tuple[Any, ...]]]
-) -> Mapping[int, RollupDeltas]:
-    """Add up what folds added, by project, as the rollups have it."""
+) -> Mapping[int, Mapping[Table, Amounts]]:
+    """Add up what folds added, by project, as the tables of the rollups have it."""
     by_project: defaultdict[int, list[UnmergedCell]] = defaultdict(list)
     for project_id, cells in taken:
         by_project[project_id] += decoded(cells)
     return {
-        project_id: _merged(conn, project_id, of_folds)
+        project_id: _merged(conn, project_id, of_folds).by_table(hours.kept_from(conn))
         for project_id, of_folds in sorted(by_project.items())
     }
 
 
-def _write_each(conn: Connection, by_project: Mapping[int, RollupDeltas]) -> None:
-    for project_id, deltas in by_project.items():
-        deltas.write(conn, project_id)
+def _write_each(conn: Connection, by_project: Mapping[int, Mapping[Table, Amounts]]) -> None:
+    for project_id, changes in by_project.items():
+        write(conn, project_id, changes)
 
 
 def _merged(conn: Connection, project_id: int, cells: Sequence[UnmergedCell]) -> RollupDeltas:

@@ -13,6 +13,7 @@ from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.driver import lift_time_limit
 from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.fleet.contributions import DAY, Content, amounts
+from ett_service.storage.fleet.hours import PRUNED_TABLES, kept_from
 from ett_service.storage.fleet.rollup_deltas import (
     MEASURES_OF,
     Amounts,
@@ -103,9 +104,13 @@ class RollupDay(NamedTuple):
 
 
 def days(conn: Connection) -> Iterator[RollupDay]:
-    """Yield every day that has rollups or contributions, project by project."""
+    """Yield every day that has rollups or contributions, project by project.
+
+    Hours before the horizon are left out on both sides.
+    """
+    horizon_us = kept_from(conn)
     for project_id in conn.scalars(select(project.c.id).order_by(project.c.id)).all():
-        yield from _days(conn, project_id)
+        yield from _days(conn, project_id, horizon_us)
 
 
 def unseen(conn: Connection) -> Mapping[int, Collection[CohortDay]]:
@@ -120,15 +125,15 @@ def unseen(conn: Connection) -> Mapping[int, Collection[CohortDay]]:
     return by_project
 
 
-def _days(conn: Connection, project_id: int) -> Iterator[RollupDay]:
-    waiting = _unmerged(conn, project_id)
+def _days(conn: Connection, project_id: int, horizon_us: int) -> Iterator[RollupDay]:
+    waiting = _unmerged(conn, project_id, horizon_us)
     left = _rolled_up_days(conn, project_id) | waiting.keys()
 
     def day(day_us: int, summed: Mapping[Table, Amounts]) -> RollupDay:
-        stored = _stored(conn, project_id, day_us)
+        stored = _stored(conn, project_id, day_us, horizon_us)
         return RollupDay(project_id, day_us, _plus(stored, waiting.get(day_us, {})), summed)
 
-    for day_us, summed in _summed(conn, project_id):
+    for day_us, summed in _summed(conn, project_id, horizon_us):
         left.discard(day_us)
         yield day(day_us, summed)
     for day_us in sorted(left):
@@ -145,18 +150,23 @@ def _rolled_up_days(conn: Connection, project_id: int) -> set[int]:
     }
 
 
-def _stored(conn: Connection, project_id: int, day_us: int) -> dict[Table, Amounts]:
+def _stored(
+    conn: Connection, project_id: int, day_us: int, horizon_us: int
+) -> dict[Table, Amounts]:
     """Read all rollups of a day."""
-    of_day = {"project_id": project_id, "since": day_us, "until": day_us + DAY_US}
     by_table: dict[Table, Amounts] = {}
     for table, statement in _OF_DAY.items():
+        since = max(day_us, horizon_us) if table in PRUNED_TABLES else day_us
+        of_day = {"project_id": project_id, "since": since, "until": day_us + DAY_US}
         key = len(table.primary_key) - 1
         rows = map(tuple, conn.execute(statement, of_day))
         by_table[table] = {row[:key]: row[key:] for row in rows}
     return by_table
 
 
-def _unmerged(conn: Connection, project_id: int) -> dict[int, dict[Table, Amounts]]:
+def _unmerged(
+    conn: Connection, project_id: int, horizon_us: int
+) -> dict[int, dict[Table, Amounts]]:
     """Return by day what waits to be merged, under the cohorts that the cap gives it to."""
     cells = list(rollup_deltas.unmerged_cells(conn, project_id))
     parameters = {"project_id": project_id, "cohorts": {cell.cohort_id for cell in cells}}
@@ -166,7 +176,7 @@ def _unmerged(conn: Connection, project_id: int) -> dict[int, dict[Table, Amount
     for hour_us, cohort_id, sums, tallies in cells:
         day_us = day_of(hour_us)
         by_day[day_us].put(hour_us, places.get((day_us, cohort_id), _NOWHERE), sums, tallies)
-    return {day_us: deltas.by_table() for day_us, deltas in by_day.items()}
+    return {day_us: deltas.by_table(horizon_us) for day_us, deltas in by_day.items()}
 
 
 def _plus(stored: Mapping[Table, Amounts], more: Mapping[Table, Amounts]) -> dict[Table, Amounts]:
@@ -180,7 +190,9 @@ def _plus(stored: Mapping[Table, Amounts], more: Mapping[Table, Amounts]) -> dic
     return by_table
 
 
-def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table, Amounts]]]:
+def _summed(
+    conn: Connection, project_id: int, horizon_us: int
+) -> Iterator[tuple[int, dict[Table, Amounts]]]:
     """Sum the contributions of each day that has any; days come in order, one in memory."""
     lift_time_limit(conn)  # all of them are sorted at once
     rows = map(tuple, conn.execute(_ROLLED_UP, {"project_id": project_id}))
@@ -188,4 +200,4 @@ def _summed(conn: Connection, project_id: int) -> Iterator[tuple[int, dict[Table
         deltas = RollupDeltas()
         for hour_us, rolled_up_as, *sums, tallies in of_day:
             deltas.put(hour_us, rolled_up_as, *amounts(Content(tuple(sums), tallies)))
-        yield day_us, deltas.by_table()
+        yield day_us, deltas.by_table(horizon_us)

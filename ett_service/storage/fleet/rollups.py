@@ -1,7 +1,7 @@
 """Sums of the rollups over a window of time, by cohort and by step.
 
 Whole days are read from the daily table, and what is left of the window at both ends from the
-hourly one. SQL adds; who query divides.
+hourly one, while its hours are kept. SQL adds; who query divides.
 """
 
 from collections import Counter, defaultdict
@@ -27,9 +27,10 @@ from sqlalchemy import (
 
 from ett_service.core.fleet.measures import MEASURES
 from ett_service.core.fleet.totals import Tally, Totals
-from ett_service.core.intervals import DAY_US, HOUR_US, MONDAY_US
+from ett_service.core.intervals import DAY_US, MONDAY_US
 from ett_service.storage import schema
 from ett_service.storage.engine.statements import Summed, Summing, summed_rows
+from ett_service.storage.fleet import hours
 from ett_service.storage.schema import cohort, contribution, project
 
 JOBS = "jobs"
@@ -137,10 +138,13 @@ def totals(
     outer ones hold only what lies in the window. With *cuts*, ascending instants at midnight, a
     group's last label is how many of them lie at or before its time. Of the sums only *measures*
     are read, and ``JOBS``; without *tallies* no distributions are. What has no time is absent.
+
+    Raises:
+        HoursPruned: Hours are needed that are gone.
     """
     query = _Query(cohort_filter, window, group_by, step, measures, cuts)
     places: defaultdict[RollupPlace, _Builder] = defaultdict(_Builder)
-    for piece in _pieces(window, step):
+    for piece in _pieces(conn, window, step):
         _add_sums(conn, piece, query, places)
         if tallies:
             _add_tallies(conn, piece, query, places)
@@ -157,7 +161,7 @@ def distributions(
     """Read the tallies of a window alone; for the arguments see :func:`totals`."""
     query = _Query(cohort_filter, window, group_by, step)
     places: defaultdict[RollupPlace, _Builder] = defaultdict(_Builder)
-    for piece in _pieces(window, step):
+    for piece in _pieces(conn, window, step):
         _add_tallies(conn, piece, query, places)
     return {place: builder.totals() for place, builder in places.items()}
 
@@ -174,7 +178,7 @@ def places(
     """Count the places of :func:`totals`, up to *most* of them; those without time count, too."""
     query = _Query(cohort_filter, window, group_by, step)
     places: set[tuple[Any, ...]] = set()
-    for piece in _pieces(window, step):
+    for piece in _pieces(conn, window, step):
         statement = _grouped(piece.sums, query.shape, [], []).limit(most)
         places.update(map(tuple, conn.execute(statement, _instants(piece, query))))
     return min(most, len(places))
@@ -316,18 +320,13 @@ def within(window: Span) -> ColumnElement[bool]:
     return and_(contribution.c.hour_us >= window[0], contribution.c.hour_us < window[1])
 
 
-def _pieces(window: Span, step: int | None) -> Iterator[_Piece]:
-    from_us, to_us = window
-    first_day, last_day = -(-from_us // DAY_US) * DAY_US, to_us // DAY_US * DAY_US
-    if step == HOUR_US or first_day >= last_day:
-        hourly: Iterable[Span] = [window]
-    else:
-        hourly = [(from_us, first_day), (last_day, to_us)]
-        days = (first_day, last_day)
+def _pieces(conn: Connection, window: Span, step: int | None) -> Iterator[_Piece]:
+    hours.require(conn, window, step)
+    days, ends = hours.cut(window, step)
+    if days is not None:
         yield _Piece(schema.rollup_daily, schema.tally_daily, "jobs_day", days)
-    for start, end in hourly:
-        if start < end:
-            yield _Piece(schema.rollup_hourly, schema.tally_hourly, "jobs_hour", (start, end))
+    for end in ends:
+        yield _Piece(schema.rollup_hourly, schema.tally_hourly, "jobs_hour", end)
 
 
 def _times(

@@ -27,7 +27,7 @@ from sqlalchemy.dialects import postgresql
 
 from ett_service.core.dimensions import JOB_DIMENSIONS
 from ett_service.core.fleet.totals import Totals
-from ett_service.storage.fleet import rollups
+from ett_service.storage.fleet import hours, rollups
 from ett_service.storage.fleet.rollups import (
     JOBS,
     CohortFilter,
@@ -97,8 +97,12 @@ def jobs_alive(
 
 
 def count_alive(conn: Connection, cohort_filter: CohortFilter, window: Span) -> int:
-    """Count the jobs with time in the window; one of several cohorts counts in each of them."""
-    by_place = rollups.totals(conn, cohort_filter, window, measures=(), tallies=False)
+    """Count the jobs with time in the window; one of several cohorts counts in each of them.
+
+    Where the hours at its ends are gone, those of the days count in which these lie.
+    """
+    kept = hours.widened(window, hours.kept_from(conn))
+    by_place = rollups.totals(conn, cohort_filter, kept, measures=(), tallies=False)
     return by_place.get((None, ()), Totals.ZERO)[JOBS]
 
 

@@ -17,7 +17,8 @@ from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
-from ett_service.core.intervals import DAY_US
+from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.storage.fleet import hours
 from ett_service.storage.regressions.observations import kind_of_start
 from ett_service.storage.schema import (
     attempt_ledger,
@@ -56,8 +57,14 @@ def daily_time(
     """Yield the time in this many blocks of 24 hours from *first_us*, which is on a full hour.
 
     Excluded time does not count. Sums are floats, exact below 2^53.
+
+    Raises:
+        HoursPruned: The blocks begin on no midnight (UTC), and hours of theirs are gone.
     """
-    table = rollup_hourly if first_us % DAY_US else rollup_daily
+    table = rollup_daily
+    if first_us % DAY_US:
+        table = rollup_hourly
+        hours.require(conn, (first_us, first_us + days * DAY_US), HOUR_US)
     day = ((table.c.start_us - first_us) // DAY_US).label("day")
     by_cohort = (
         select(

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, Label, Select, case, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, Integer, Label, Select, case, cast, func, select
 
 from ett_service.core.dimensions import DIMENSIONS, JOB_DIMENSIONS
 from ett_service.core.fleet.measures import MEASURES, PLAIN, WEIGHTED
 from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import Metric
 from ett_service.core.words import Category
-from ett_service.storage.schema import cohort, project, regression
+from ett_service.storage.schema import cohort, project, regression, rollup_hourly, store
 from ett_service.storage.schema.alerting import SEARCHED_US, WRITTEN_US
+from ett_service.storage.schema.record import EVERY_HOUR, HOURLY_FROM
 from ett_service.storage.schema.view_expressions import (
     divided,
     flag,
@@ -21,9 +22,21 @@ from ett_service.storage.schema.view_expressions import (
     seconds,
 )
 
+_HOURLY_FROM_US: ColumnElement[int] = (
+    select(func.max(cast(store.c.value, BigInteger)))
+    .where(store.c.name == HOURLY_FROM)
+    .scalar_subquery()
+)
+"""Null before any hours were pruned."""
+
 
 def rollup(rows: Any) -> Select[*tuple[Any, ...]]:
     """Return what the view of one grain of the rollups selects."""
+    kept = (
+        ()
+        if rows is not rollup_hourly
+        else (rows.c.start_us >= func.coalesce(_HOURLY_FROM_US, EVERY_HOUR),)
+    )
     wall = [seconds(rows.c[PLAIN.categories[category]]) for category in Category]
     weighted = [seconds(rows.c[WEIGHTED.categories[category]]) for category in Category]
     return (
@@ -40,7 +53,13 @@ def rollup(rows: Any) -> Select[*tuple[Any, ...]]:
         )
         .join_from(rows, cohort, cohort.c.id == rows.c.cohort_id)
         .join(project, of_project(rows))
+        .where(*kept)
     )
+
+
+def retention() -> Select[*tuple[Any, ...]]:
+    """Return what the view of what was pruned selects: one row."""
+    return select(*instants(_HOURLY_FROM_US, "hourly_from"))
 
 
 def _gpu_seconds(rows: Any, category: Category) -> ColumnElement[float]:

@@ -10,6 +10,12 @@ VERDICT, EXCLUSION = "verdict", "exclusion"
 NUMBERED = "-"
 """Begins the body of an event whose id is its producer and its number: ``PRODUCER-NUMBER``."""
 
+HOURLY_FROM = "hourly_from"
+"""The row of ``store`` that says from when on the rollups have hours, once some were pruned."""
+
+EVERY_HOUR = -(2**62)
+"""What it would say before: an instant before all others."""
+
 #: One row a fact about the database itself: ``store_epoch``.
 store = table(
     "store",

@@ -37,7 +37,7 @@ from ett_service.storage.schema import (
     stage_time,
     wait_share,
 )
-from ett_service.storage.schema.fleet_views import regressions, rollup
+from ett_service.storage.schema.fleet_views import regressions, retention, rollup
 from ett_service.storage.schema.record import EXCLUSION
 from ett_service.storage.schema.view_expressions import (
     divided,
@@ -344,6 +344,7 @@ VIEWS: dict[str, Select[*tuple[Any, ...]]] = {
     "ett_v_waits": _waits(),
     "ett_v_rollup_hourly": rollup(schema.rollup_hourly),
     "ett_v_rollup_daily": rollup(schema.rollup_daily),
+    "ett_v_retention": retention(),
     "ett_v_failures": _failures(),
     "ett_v_recoveries": _recoveries(),
     "ett_v_checkpoints": _checkpoints(),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ett_service.core.intervals import DAY_US
+from ett_service.storage.retention import Kept
 from ett_service.worker.retention import Pruner
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.jobs import failing_job
@@ -22,7 +23,7 @@ def pruned(service: Service) -> None:
     service.ingest(failing_job())
     service.ingest(failing_job("llm-7b", model="llm-7b"))
     service.clock.now_us += 99 * DAY_US
-    pruner = Pruner(service.store, service.clock, 60 * DAY_US)
+    pruner = Pruner(service.store, service.clock, Kept(60 * DAY_US, None))
     while pruner.step():
         pass
 

@@ -39,7 +39,9 @@ def cohort(served: Server) -> None:
 def test_a_job_stands_beside_the_jobs_that_are_like_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["job", "like-0", "--compare"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    assert head.startswith("like-0 beside 2 other jobs of model:cohort-llm kind:sweep, 2025-05-05 ")
+    assert head.startswith(
+        "like-0 beside 2 other jobs of model:cohort-llm kind:sweep, 2025-05-06 00:00:00 to "
+    )
     (ett,) = [line for line in lines if line.startswith("ETT%")]
     assert ett.endswith("0 of 2")  # they are alike
     shares = [re.findall(r"[\d.]+%", line) for line in lines if re.match(r"[a-z_]+ +[\d.]+%", line)]

@@ -1,4 +1,5 @@
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ from ett_service.storage.engine.store import open_for_reading, open_store
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.record.events import store_epoch
 from ett_service.storage.record.keys import create_project
-from tests.builders.clock import RECEIVED_AT
+from tests.builders.clock import NOON, RECEIVED_AT
 from tests.builders.databases.engines import ON_ONE_ENGINE
 from tests.builders.servers.ett import Server
 from tests.storage.test_retention import closed_job, fold
@@ -233,3 +234,61 @@ def test_without_a_number_of_days_nothing_is_pruned(
     assert json.loads(capsys.readouterr().out)["jobs"] == 2
     assert main(["prune", "--yes"]) == 0
     assert capsys.readouterr().out.startswith("2 jobs closed for 60 days pruned")
+
+
+@pytest.mark.usefixtures("_store")
+def test_hours_are_pruned_and_what_is_verified_says_since_when(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_us = NOON + 99 * DAY_US
+    monkeypatch.setattr("ett_service.cli.operations.database.now_us", lambda: now_us)
+    compared = answer(capsys, "verify", "--fleet")
+    assert compared["hourly_from"] is None
+
+    planned = answer(capsys, "prune", "--hourly-days", "60", "--dry-run")
+    assert (planned["days"], planned["jobs"], planned["hourly_days"]) == (None, 0, 60)
+    assert planned["hourly_before"] == "2026-04-09"
+    assert planned["hourly_bytes"] > 0
+    assert main(["prune", "--hourly-days", "60", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Sums by hour before 2026-04-09 would be pruned, about ")
+    assert said.endswith("iB; those by day stay.\n")
+    assert answer(capsys, "verify", "--fleet") == compared
+
+    assert main(["prune", "--hourly-days", "60"]) == 1
+    refused = capsys.readouterr().err
+    assert "the fleet will lose its sums by hour before 2026-04-09 for good" in refused
+    assert "jobs closed" not in refused
+    assert main(["prune", "--hourly-days", "60", "--yes"]) == 0
+    assert re.fullmatch(
+        r"Sums by hour before 2026-04-09 pruned, \d+ rows; those by day stay\.\n",
+        capsys.readouterr().out,
+    )
+
+    assert answer(capsys, "prune", "--hourly-days", "60", "--dry-run")["hourly_bytes"] == 0
+    verified = answer(capsys, "verify", "--fleet")
+    assert verified["hourly_from"] == "2026-04-09T00:00:00.000000Z"
+    assert (verified["differences"], verified["pruned"]) == ([], 0)
+    assert 0 < verified["cells"] < compared["cells"]
+    assert main(["verify", "--fleet"]) == 0
+    assert "Hours before 2026-04-09 were not compared" in capsys.readouterr().err
+
+
+@ON_ONE_ENGINE
+@pytest.mark.usefixtures("_store")
+def test_both_are_pruned_where_the_settings_say_so_but_no_hours_that_are_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ETT_RETENTION_DAYS", "60")
+    monkeypatch.setenv("ETT_ROLLUPS", '{"hourly_days": 70}')
+    assert main(["prune", "--dry-run"]) == 0
+    assert re.fullmatch(
+        r"2 jobs closed for 60 days would be pruned: .*\nSums by hour before .*\n",
+        capsys.readouterr().out,
+    )
+    assert main(["prune", "--hourly-days", "56", "--yes"]) == 1
+    assert "--hourly-days may be 57 or more" in capsys.readouterr().err
+    pruned = answer(capsys, "prune", "--yes")
+    assert (pruned["jobs"], pruned["days"], pruned["hourly_days"]) == (2, 60, 70)
+    assert pruned["rows"] > 0
+    assert pruned["hourly_rows"] > 0

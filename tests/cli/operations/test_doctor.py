@@ -48,6 +48,8 @@ def test_a_sound_installation_has_no_fault(
     size = by_check["size"]["found"]
     assert re.search(r"\d [KM]iB: (?:\w+ [\d.]+ [KM]iB, ){3}\w+ \d", size), size
     assert "pruning jobs closed for 90 days would free 0 bytes (retention_days is 0" in size
+    assert "pruning hours older than 90 days would free" in size
+    assert "(rollups.hourly_days is 0: nothing is pruned)" in size
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import re
 
 from ett_service.core.intervals import DAY_US
 from ett_service.storage.engine.store import Store
+from ett_service.storage.retention import Kept
 from ett_service.worker.retention import Pruner
 from tests.builders.clock import RECEIVED_AT
 from tests.builders.databases.engines import ON_ONE_ENGINE
@@ -19,7 +20,7 @@ def test_pages_of_a_pruned_job_say_what_is_gone(store: Store) -> None:
         site.ingest(failing_job())
         before = Document.of(site.reader().get(PAGE))
         site.clock.now_us += 99 * DAY_US
-        pruner = Pruner(store, site.clock, 60 * DAY_US)
+        pruner = Pruner(store, site.clock, Kept(60 * DAY_US, None))
         while pruner.step():
             pass
         reader = site.reader()

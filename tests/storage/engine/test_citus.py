@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import verify, verify_rollups
-from ett_service.storage import retention
+from ett_service.storage import sizes
 from ett_service.storage.engine.citus import EVERYWHERE, is_of_jobs
 from ett_service.storage.engine.errors import WrongStore
 from ett_service.storage.engine.migrate import migrate
@@ -107,7 +107,7 @@ def test_the_size_of_a_table_is_that_on_all_nodes(store: Store) -> None:
         _answers(service)
 
     with store.reading() as conn:
-        bytes_of = retention.table_sizes(conn)
+        bytes_of = sizes.table_sizes(conn)
         on_coordinator = conn.scalar(text("SELECT pg_total_relation_size('event')"))
     assert bytes_of["event"] > 4 * on_coordinator
     assert bytes_of.keys() == metadata.tables.keys()

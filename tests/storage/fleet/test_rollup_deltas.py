@@ -22,6 +22,7 @@ from ett_service.storage.record import dirty_marks
 from ett_service.storage.record.dirty_marks import JobKey
 from ett_service.storage.retention import delete_job
 from ett_service.storage.schema import cohort_day, metadata, unmerged
+from ett_service.storage.schema.record import EVERY_HOUR
 from tests.builders.clock import HOUR, NOON, RECEIVED_AT
 from tests.builders.databases.engines import ON_SERVERS
 from tests.builders.databases.statements import FEWEST_STATEMENTS, Crash, before_statement
@@ -60,7 +61,7 @@ def cohort_id(store: Store, project_id: int) -> int:
 
 
 def write(store: Store, project_id: int, deltas: RollupDeltas) -> None:
-    store.write(lambda conn: deltas.write(conn, project_id))
+    store.write(lambda conn: rollup_deltas.write(conn, project_id, deltas.by_table(EVERY_HOUR)))
 
 
 def test_hours_add_up_to_days(store: Store, project_id: int, cohort_id: int) -> None:
@@ -117,7 +118,7 @@ def test_what_cancels_out_is_not_written() -> None:
     deltas.put(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
     deltas.take(DAY, 1, sums(stalled_us=7, cells=1), TALLIES)
 
-    assert not any(deltas.by_table().values())
+    assert not any(deltas.by_table(EVERY_HOUR).values())
 
 
 def test_amounts_of_64_bits_are_kept_whole(store: Store, project_id: int, cohort_id: int) -> None:
