@@ -196,10 +196,8 @@ def problem_of(error: Exception) -> Problem:
             kind = _OF_STATUS.get(error.status_code, ProblemKind.BAD_REQUEST)
             detail = _NO_ROUTE if kind is ProblemKind.NOT_FOUND else ""
             problem = Problem(kind, detail, headers=error.headers)
-        case Refused() | RecordPruned() | HoursPruned():
+        case Refused() | RecordPruned() | HoursPruned() | DamagedEvent():
             problem = _of_refused(error)
-        case DamagedEvent():
-            problem = Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
         case StorageUnavailable():
             headers = {"Retry-After": str(RETRY_AFTER_S)}
             is_migrating = isinstance(error, Migrating)
@@ -217,7 +215,7 @@ def _of_question(error: BadQuestion) -> Problem:
     return Problem(ProblemKind.VALIDATION_FAILED, str(error), errors=[fault])
 
 
-def _of_refused(error: Refused | RecordPruned | HoursPruned) -> Problem:
+def _of_stored(error: RecordPruned | HoursPruned | DamagedEvent) -> Problem:
     match error:
         case RecordPruned():
             return Problem(ProblemKind.PRUNED, str(error))
@@ -225,6 +223,14 @@ def _of_refused(error: Refused | RecordPruned | HoursPruned) -> Problem:
             since = rfc3339(error.hourly_from_us)
             detail = f"{error} {error.hint}"
             return Problem(ProblemKind.HOURS_PRUNED, detail, hourly_from=since)
+        case DamagedEvent():
+            return Problem(ProblemKind.INTERNAL, f"{error}. {error.hint}")
+
+
+def _of_refused(error: Refused | RecordPruned | HoursPruned | DamagedEvent) -> Problem:
+    match error:
+        case RecordPruned() | HoursPruned() | DamagedEvent():
+            return _of_stored(error)
         case BodyTooLarge():
             # The rest of the body is not read, so the connection cannot be used again.
             headers = {"Connection": "close"}

@@ -30,8 +30,9 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
+from ett_service.detection.models.ett import times
 from ett_service.detection.models.form import Form
-from ett_service.detection.models.levels import DurationModel, model_of, times
+from ett_service.detection.models.levels import DurationModel, model_of
 from ett_service.detection.models.residuals import Residuals
 from ett_service.detection.models.series_model import Change, SeriesModel, log_with_zeros, medians
 from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ett_service.core.regressions.finding import Metric, Subject
-from ett_service.detection.models.levels import duration_model, ett_model, step_model
+from ett_service.detection.models.ett import ett_model
+from ett_service.detection.models.levels import duration_model, step_model
 from ett_service.detection.models.rates import miss_model, rate_model
 from ett_service.detection.models.series_model import SeriesModel
 from ett_service.detection.sample import Memory
