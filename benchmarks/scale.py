@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from sqlalchemy import func, select
+from sqlalchemy import func, make_url, select
 
 from benchmarks.fold import SECOND, START, attempt
 from ett_service.core.events import Event, JobFacts
@@ -39,7 +40,7 @@ from ett_service.storage.engine.store import Store, open_store
 from ett_service.storage.folded_jobs import RowChanges
 from ett_service.storage.record.events import encode_body
 from ett_service.storage.record.keys import create_project
-from ett_service.storage.schema import dirty, job_ledger, lease, unmerged
+from ett_service.storage.schema import job_ledger, lease, rollup_daily
 from ett_service.worker import ledgers
 from ett_service.worker.ledgers import Worker
 from tests.builders.databases import postgres
@@ -53,12 +54,13 @@ PATIENCE_S = 300.0
 
 
 class Wire:
-    """A proxy to a PostgreSQL socket; *round_trips* counts requests that follow an answer."""
+    """A proxy to a PostgreSQL server; *round_trips* counts requests that follow an answer."""
 
-    def __init__(self, socket: Path, delay_s: float) -> None:
+    def __init__(self, server: Path | tuple[str, int], delay_s: float) -> None:
+        """*server* is a socket, or a host and a port."""
         self.round_trips = 0
         self.delay_s = delay_s
-        self._socket = socket
+        self._server_at = server
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(
             self._loop.create_server(lambda: _FromWorker(self, self._loop), "127.0.0.1", 0)
@@ -68,8 +70,15 @@ class Wire:
 
     def connect(self, protocol: Callable[[], asyncio.Protocol]) -> asyncio.Task[object]:
         """Open a connection to the database."""
-        opening = self._loop.create_unix_connection(protocol, str(self._socket))
-        return self._loop.create_task(opening)
+        if isinstance(self._server_at, Path):
+            socket = str(self._server_at)
+            return self._loop.create_task(self._loop.create_unix_connection(protocol, socket))
+        return self._loop.create_task(self._loop.create_connection(protocol, *self._server_at))
+
+    def due(self, now: float, request_due: float | None) -> float:
+        """Return when what came now is sent on; *request_due* if it goes on with a request."""
+        del request_due
+        return now + self.delay_s
 
     def close(self) -> None:
         """Stop to listen; open connections stay until they are closed."""
@@ -83,6 +92,8 @@ class _FromWorker(asyncio.Protocol):
         self.answered = True
         self._wire, self._loop = wire, loop
         self._database: asyncio.Transport | None = None
+        self._due: float | None = None
+        self._held: deque[bytes] = deque()
         self._early: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -99,8 +110,10 @@ class _FromWorker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Send it on later."""
         self._wire.round_trips += self.answered
+        self._due = self._wire.due(self._loop.time(), None if self.answered else self._due)
         self.answered = False
-        self._loop.call_later(self._wire.delay_s, self._send, data)
+        self._held.append(data)
+        self._loop.call_at(self._due, self._send)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the other side."""
@@ -108,7 +121,8 @@ class _FromWorker(asyncio.Protocol):
         if self._database is not None:
             self._loop.call_later(self._wire.delay_s, self._database.close)
 
-    def _send(self, data: bytes) -> None:
+    def _send(self) -> None:
+        data = self._held.popleft()  # what is due at the same instant stays in order
         if self._database is None:
             self._early.append(data)
         else:
@@ -153,6 +167,12 @@ class Fleet:
     wire: Wire
     project_id: int
 
+    @property
+    def url(self) -> str:
+        """The way over the wire."""
+        address = make_url(self.store.url).set(host="127.0.0.1", port=self.wire.port, query={})
+        return address.render_as_string(hide_password=False)
+
     def send(self, jobs: Sequence[str], cohorts: int) -> None:
         """Store jobs as ingest would."""
         changes = RowChanges()
@@ -171,13 +191,10 @@ class Fleet:
         marks.new["dirty"] += rows
         self.store.write(marks.write)
 
-    def n_left(self) -> int:
-        """Count what is still to be folded or merged."""
+    def n_merged(self) -> int:
+        """Count the jobs that the rollups know."""
         with self.store.reading() as conn:
-            tables = (dirty, unmerged)
-            return sum(
-                conn.execute(select(func.count()).select_from(t)).scalar_one() for t in tables
-            )
+            return int(conn.scalar(select(func.sum(rollup_daily.c.jobs_started))) or 0)
 
     def is_shared(self, workers: int) -> bool:
         """Whether as many workers share the slots evenly."""
@@ -250,13 +267,13 @@ def measured(
     """Let so many workers fold so many jobs."""
     jobs = [f"{name} {number}" for number in range(n_jobs)]
     fleet.send(jobs, cohorts)
-    url = f"postgresql+psycopg://postgres@127.0.0.1:{fleet.wire.port}/postgres"
-    with working(url, workers, at_once):
+    n_merged = fleet.n_merged() + n_jobs
+    with working(fleet.url, workers, at_once):
         until(lambda: fleet.is_shared(workers), "the workers share the slots")
         time.sleep(1.0)
         trips, began = fleet.wire.round_trips, time.perf_counter()
         fleet.mark(jobs)
-        until(lambda: fleet.n_left() == 0, "all is folded and merged")
+        until(lambda: fleet.n_merged() == n_merged, "all is folded and merged")
         seconds = time.perf_counter() - began
         trips = fleet.wire.round_trips - trips
     fleet.check(jobs)

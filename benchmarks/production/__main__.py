@@ -5,7 +5,9 @@ reach in the same run. The whole takes about half an hour on two cores; ``--only
 a part of their names. The shape of a run that is smaller than its claim stands in its row.
 
 ``--mlflow PYTHON`` is that of a virtual environment of its own in which ``pip install mlflow`` was
-done. A row that cannot be measured says why in its line, and misses no goal.
+done. ``--citus COORDINATOR NODE NODE`` are addresses of PostgreSQL servers of this machine that
+load citus: databases are made there and dropped; give it ``--seconds 20``, too. A row that cannot
+be measured says why in its line, and misses no goal.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from typing import TypeAlias
 
 from benchmarks import ingest, recompute, rollups, scale
 from benchmarks.freshness import databases
-from benchmarks.production import tracker
+from benchmarks.production import nodes, tracker
 from benchmarks.production.sustained import Sustained, sustained
 from tests.builders.databases import postgres
 
@@ -155,9 +157,27 @@ def tracked(arguments: argparse.Namespace) -> Rows:
     yield Row(work, result["ratio"], GOAL_TRACKER, beside)
 
 
-def distributed(_: argparse.Namespace) -> Rows:
-    """Say that Citus is not measured: its nodes are to be on machines of their own."""
-    yield Row("Citus, 1 to 4 nodes", None, 0.8, "needs five machines: not measured here")
+def distributed(arguments: argparse.Namespace) -> Rows:
+    """Measure one node of Citus and several, each of which takes its time for each request."""
+    if not arguments.citus:
+        beside = "needs --citus, the coordinator of Citus and its nodes"
+        yield Row("Citus, 1 to 4 nodes", None, nodes.GOAL, beside)
+        return
+    coordinator, *others = arguments.citus
+    measures: Mapping[str, Callable[[nodes.Nodes], float]] = {
+        "jobs": lambda each: nodes.folded(each, arguments.folds),
+        "events": lambda each: nodes.ingested(each, arguments.seconds),
+    }
+    with nodes.clusters(coordinator, others) as (one, every):
+        for unit, measure in measures.items():
+            rates = [(measure(one), measure(every)) for _ in range(arguments.rounds)]
+            result = nodes.growth(rates, len(others))
+            beside = (
+                f"of linear: {result.one:,.1f} to {result.all:,.1f} {unit}/s, where each node "
+                f"takes a request at a time, for {nodes.DELAY_MS:g} ms"
+            )
+            name = f"Citus, 1 to {len(others)} nodes, {unit}"
+            yield Row(name, result.linear, nodes.GOAL, beside)
 
 
 PARTS: Mapping[str, Callable[[argparse.Namespace], Rows]] = {
@@ -195,6 +215,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=10, help="of each connection, in a round")
     parser.add_argument("--seconds", type=float, default=3.0, help="of one-event requests, a round")
     parser.add_argument("--mlflow", metavar="PYTHON", help="of an environment with MLflow")
+    parser.add_argument("--citus", nargs="+", metavar="URL", help="of a coordinator and its nodes")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     rows: list[Row] = []

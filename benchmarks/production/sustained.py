@@ -54,22 +54,24 @@ class Sustained:
 
 
 class Load:
-    """Connections that each send one job after the other."""
+    """Connections that each send one job after the other, of so many *events*."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(
+        self, server: Server, connections: int = CONNECTIONS, events: int = BATCHES * 1000
+    ) -> None:
         self._server = server
+        self._connections = connections
         self._numbers = count()
-        size = BATCHES * 1000 * EVENT_BYTES
-        self._template, _ = bodies_of(_TEMPLATE, size, PLAIN)
+        self._template, _ = bodies_of(_TEMPLATE, events * EVENT_BYTES, PLAIN)
         self._producer = json.loads(self._template[0])["producer"]
 
     def send(self, seconds: float, rate: float = 0.0) -> float:
         """Send for so long, at *rate* events a second or as fast as it goes; return the rate."""
         began = time.perf_counter()
-        with ThreadPoolExecutor(CONNECTIONS) as pool:
+        with ThreadPoolExecutor(self._connections) as pool:
             sending = [
-                pool.submit(self._send, place, began, seconds, rate / CONNECTIONS)
-                for place in range(CONNECTIONS)
+                pool.submit(self._send, place, began, seconds, rate / self._connections)
+                for place in range(self._connections)
             ]
             events = sum(each.result() for each in sending)
         return events / (time.perf_counter() - began)

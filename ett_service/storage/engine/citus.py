@@ -39,11 +39,13 @@ _REFERENCES = text(
     "OR confrelid = ANY (CAST(:tables AS regclass[])))"
 )
 _ONE_BY_ONE = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
-#: A transaction that read many shards at once could not insert a cohort, which is on every node;
-#: and two mergers would wait for each other, though they take folds of other slots.
+#: A transaction that read many shards at once could not insert a cohort, which is on every node.
+#: Two mergers take folds of other slots, and need not wait for each other. Two transactions that
+#: insert a cohort must: each could be first on another node, and they would wait in a circle.
 _OF_SESSIONS = {
     "citus.multi_shard_modify_mode": "sequential",
-    "citus.all_modifications_commutative": "on",
+    "citus.enable_deadlock_prevention": "off",
+    "citus.all_modifications_commutative": "off",
 }
 _SET = """
 DO $$ BEGIN EXECUTE format(
@@ -91,9 +93,9 @@ def spreading(conn: Connection, *, asked: bool) -> Iterator[None]:
             yield
     else:
         yield
+    for name, value in _OF_SESSIONS.items():
+        conn.execute(text(_SET.format(name=name, value=value)))
     if not is_spread:
-        for name, value in _OF_SESSIONS.items():
-            conn.execute(text(_SET.format(name=name, value=value)))
         for statement in _REFUSE_EMPTYING_APART:
             conn.exec_driver_sql(statement)
     _spread_new(conn)

@@ -15,7 +15,7 @@ def test_a_row_that_cannot_be_measured_says_why_and_misses_nothing(
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-3:] for line in lines] == [
         ["environment", "with", "it"],
-        ["not", "measured", "here"],
+        ["and", "its", "nodes"],
     ]
 
 

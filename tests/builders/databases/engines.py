@@ -37,9 +37,9 @@ _FILLED = union_all(
 
 
 @contextmanager
-def new_postgresql(server: str) -> Iterator[str]:
+def new_postgresql(server: str, name: str | None = None) -> Iterator[str]:
     """Create a database on *server*, and drop it in the end whoever still uses it."""
-    name = f"ett_test_{uuid.uuid4().hex[:12]}"
+    name = name or f"ett_test_{uuid.uuid4().hex[:12]}"
     address = make_url(server).set(drivername="postgresql")
     with psycopg.connect(_text(address), autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name}")

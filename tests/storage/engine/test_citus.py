@@ -1,20 +1,25 @@
 """The same schema over the nodes of Citus, and the whole way of an event there."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from ett_service.aggregation.recompute import recompute
 from ett_service.aggregation.verify import verify, verify_rollups
+from ett_service.core.dimensions import Cohort
 from ett_service.storage import sizes
 from ett_service.storage.engine.citus import EVERYWHERE, is_of_jobs
 from ett_service.storage.engine.errors import WrongStore
 from ett_service.storage.engine.migrate import migrate
 from ett_service.storage.engine.store import Store, open_store
+from ett_service.storage.fleet import rollup_deltas
 from ett_service.storage.schema import metadata
 from ett_service.worker.metrics import MetricsThread
 from tests.builders.databases.engines import new_postgresql
@@ -99,6 +104,39 @@ def test_a_fleet_has_the_numbers_that_it_has_on_one_machine(store: Store, tmp_pa
 
     assert answers == expected
     assert _differences(store) == []
+
+
+@ON_CITUS
+def test_writers_of_the_same_new_cohorts_wait_for_each_other_in_no_circle(
+    store: Store, project_id: int
+) -> None:
+    for turn in range(20):
+        cohorts = [Cohort(team=str(turn), model=str(number)) for number in range(8)]
+        ids = _learned_by_all(store, project_id, cohorts)
+        assert all(each == ids[0] for each in ids)
+
+
+def _learned_by_all(
+    store: Store, project_id: int, cohorts: list[Cohort]
+) -> list[dict[Cohort, int]]:
+    """Let four transactions insert the cohorts at once."""
+    begun = Barrier(4)
+
+    def learn(conn: Connection) -> dict[Cohort, int]:
+        begun.wait()
+        return rollup_deltas.ids(conn, project_id, cohorts)
+
+    with ThreadPoolExecutor(begun.parties) as pool:
+        return list(pool.map(store.write, [learn] * begun.parties))
+
+
+@ON_CITUS
+def test_mergers_of_other_slots_do_not_wait_for_each_other(store: Store) -> None:
+    def merge_beside_another(conn: Connection) -> None:
+        rollup_deltas.merge(conn, range(1))
+        store.write(partial(rollup_deltas.merge, slots=range(1, 2)))  # gives up if it has to wait
+
+    store.write(merge_beside_another)
 
 
 @ON_CITUS
