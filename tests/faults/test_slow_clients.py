@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 10.0
 """For headers, and for a quarter of an answer."""
 
-CLOSED_S, LONGEST_S = 24.0, 5.0
+CLOSED_S, LONGEST_S = 30.0, 5.0
 """Until all are closed, and of the others' requests all but a hundredth.
 
 With processors of its own a server should do with 12 s and 0.5 s. Here the processes that attack
