@@ -29,6 +29,8 @@ from tests.faults.offered_load import Answers, Offer, send
 log = logging.getLogger(__name__)
 
 QUIET = {"ETT_DETECTION": '{"enabled": false}'}
+LITTLE_ROOM = {"ETT_OVERLOAD": '{"write_requests": 4, "waiting": 32}'}
+"""So that senders without processors of their own bring more than there is room for."""
 LONG = pytest.param(None, marks=pytest.mark.long, id="long")
 NORMAL = 0.3  #: of what the server takes at most
 BACK_S = 30.0
@@ -87,7 +89,8 @@ def test_five_times_what_it_takes_is_refused_until_it_is_less_and_nothing_is_los
     tmp_path: Path, rounds: int | None, tally: Tally
 ) -> None:
     seconds = 3.0 * (rounds or tally.rounds)
-    with serving_new(tmp_path, **QUIET) as server, senders() as pool:
+    room = {} if rounds is None else LITTLE_ROOM
+    with serving_new(tmp_path, **QUIET, **room) as server, senders() as pool:
         rate = most(pool, server)
         before = pool.submit(send, offer(server, 10.0, NORMAL * rate)).result()
         kept = stored(server)
