@@ -118,7 +118,7 @@ def _searched(steps: NDArray[np.bool_], effect: Floats, variance: Floats, share:
 
 
 def _largest(score: float, angles: Floats) -> float:
-    """Return the chance of a largest score so large (Efron 1997)."""
+    """Return the chance of a largest score so large, by the *angles* of neighbours (Efron 1997)."""
     density = math.exp(-(score**2) / 2) / math.sqrt(2 * math.pi)
     return float(ndtr(-score) + density * 2 / score * (ndtr(score * angles / 2) - 0.5).sum())
 

@@ -351,8 +351,9 @@ def _added_up(
     by_project: defaultdict[int, list[UnmergedCell]] = defaultdict(list)
     for project_id, cells in taken:
         by_project[project_id] += decoded(cells)
+    hourly_from_us = hours.kept_from(conn) if taken else EVERY_HOUR
     return {
-        project_id: _merged(conn, project_id, of_folds).by_table(hours.kept_from(conn))
+        project_id: _merged(conn, project_id, of_folds).by_table(hourly_from_us)
         for project_id, of_folds in sorted(by_project.items())
     }
 
