@@ -79,7 +79,10 @@ def _handler(web: Web) -> type[BaseHTTPRequestHandler]:
         def _answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            received = Received(self.command, self.path, headers, self.rfile.read(length))
+            body = self.rfile.read(length)
+            if len(body) < length:  # the client died as it sent: no request has arrived
+                return
+            received = Received(self.command, self.path, headers, body)
             web.received.append(received)
             reply = web.answer(received)
             self.send_response(reply.status)
