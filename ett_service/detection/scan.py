@@ -16,6 +16,7 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.detection.mix import mix_changes
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
@@ -44,7 +45,6 @@ from ett_service.detection.verdict import (
     finding_of,
     is_outage_like,
     is_relabelled,
-    mix_changes,
     of_cost,
     of_metric,
     passes,

@@ -1,21 +1,15 @@
-"""Verdicts: what each candidate is, which findings others explain, and changes of the mix of jobs.
+"""Verdicts: what each candidate is, and which findings others explain.
 
 On a day of an outage a phase of a cohort was bad, or more failed for one cause, and then was well
 again. What else changed in that cohort must have changed beside those days: an outage makes
 attempts fail, lowers ETT%, and leaves a phase or two that look as if they had stayed slow.
-
-The project's figure may move because other jobs ran, though no cohort changed. Of the time to start
-this mix is the mean of what is usual for the cohort and stratum of each attempt: the noise within
-cohorts is none of it, so a shift shows as soon as the jobs are other ones. Of ETT% it is a part of
-the shift-share decomposition.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ett_service.core.fleet.decomposition import Times, decompose
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import (
     PRECEDENCE,
@@ -28,24 +22,17 @@ from ett_service.core.regressions.finding import (
     absorbs,
     explains,
 )
-from ett_service.core.words import Category
 from ett_service.detection.models import METRICS
-from ett_service.detection.models.ett import times
-from ett_service.detection.models.form import Form
-from ett_service.detection.models.levels import DurationModel, model_of
-from ett_service.detection.models.residuals import Residuals
-from ett_service.detection.models.series_model import Change, SeriesModel, log_with_zeros, medians
-from ett_service.detection.sample import ETT, Flags, Memory, Options, Sample, SmallInts
+from ett_service.detection.models.series_model import Change, SeriesModel
+from ett_service.detection.sample import Flags, Options
 from ett_service.detection.selection import (
     BETTER,
     FALLEN,
     FEWEST_DAYS,
     WORSE,
     Candidate,
-    Scores,
-    began_earlier,
 )
-from ett_service.detection.window import Groups, Window
+from ett_service.detection.window import Window
 
 FEWEST_SHARED_DAYS = 4
 """Days since the onset for several cohorts: no others are left to show a shock that they share."""
@@ -68,13 +55,6 @@ _OF_PHASES = frozenset({Metric.PHASE_SECONDS, Metric.CHECKPOINT_BLOCKING_SECONDS
 _OUTAGES_SHOW_IN = _OF_PHASES | {Metric.FAILURES_PER_GPU_HOUR}
 _MOST_OUTAGE_DAYS = 7  #: a longer incident says nothing of other subjects
 _DAYS_AFTER = 2  #: on which failures and ETT% are still those of an outage
-
-MIX_PART = 0.7  #: of the change, that the mix explains
-LEAST_FACTOR = 1.03  #: by which the mix moved the time to start
-LEAST_POINTS = 0.01  #: of ETT%, as a part of 1, by which the project's figure moved
-_TIME_TO_START = Subject(Metric.TIME_TO_START_SECONDS)
-_LEAST_SPREAD = 0.01
-_WHOLE_PROJECT = Groups(((),), np.ones((1, 1)), (True,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,113 +262,3 @@ def _beside(change: Candidate, outages: Flags) -> Candidate:
         change,
         lasting=replace(lasting, without_one=left_over, start=int(days[0]), stop=int(days[-1]) + 1),
     )
-
-
-def mix_changes(
-    window: Window, scores: Sequence[Scores], series: int, options: Options
-) -> Iterator[Finding]:
-    """Yield what changed for the project as a whole, by the mix of its jobs alone."""
-    together = replace(
-        window, sample=_one_cohort(window), counts=np.atleast_2d(window.counts.any(axis=0))
-    )
-    for stratified in {each.model.subject: each.model for each in reversed(scores)}.values():
-        subject = stratified.subject
-        has_whole = stratified.groups.place(()) is not None
-        if subject not in {_TIME_TO_START, ETT} or not has_whole or window.baseline < 1:
-            continue
-        if isinstance(stratified, DurationModel):
-            model: SeriesModel = _usual_durations(stratified, together)
-        else:
-            model = METRICS[subject.metric].model(subject, together, _WHOLE_PROJECT, Memory())
-        raw = Scores.of(model, options)
-        for sign in (WORSE, BETTER):
-            last, p = int(raw.peaks(sign).last[0]), float(raw.peaks(sign).p[0])
-            start, is_sure = window.days - last, last > 0 and p * series <= options.q
-            if is_sure and not began_earlier(model, 0, start, sign, options):
-                finding = _mix_change(window, raw.model, stratified, start)
-                if finding is not None:
-                    yield replace(finding, p=p, q=min(p * series, 1.0))
-
-
-def _mix_change(
-    window: Window, raw: SeriesModel, stratified: SeriesModel, start: int
-) -> Finding | None:
-    change = raw.change(0, start, window.days)
-    if raw.subject == ETT:
-        moved, limit = abs(change.after.median - change.before.median), LEAST_POINTS
-        part = _mix_part_of_ett(window, start)
-    else:
-        moved, limit = max(change.worse, 1 / max(change.worse, 1e-9)), LEAST_FACTOR
-        part = _mix_part_of_durations(raw, stratified, start)
-    gates = (at_least("effect", moved, limit), at_least("mix_part", part, MIX_PART))
-    if not all(gate.passed for gate in gates):
-        return None
-    onset_us = window.at_us(start)
-    return change.finding(Series(raw.subject, ()), Verdict.MIX, onset_us, gates=gates, p=1.0, q=1.0)
-
-
-def _usual_durations(stratified: DurationModel, together: Window) -> DurationModel:
-    """Return the model of what is usual for the attempts of each day."""
-    rows = stratified.rows
-    log = log_with_zeros(rows.us)
-    cohort = rows.cohort.astype(np.intp)
-    of_cohort = medians(log, cohort, len(stratified.spread))[cohort]
-    usual = np.where(np.isfinite(stratified.log), log - stratified.log, of_cohort)
-    usual = usual - usual.mean() if len(usual) else usual
-    spread = np.array([max(float(usual.std()), _LEAST_SPREAD)]) if len(usual) else np.ones(1)
-    weight = np.ones(len(usual))
-    residual = Residuals(usual, usual, weight, spread, spread, 0.0, Form.of(usual / spread))
-    place = np.zeros_like(rows.cohort)
-    model = model_of(
-        stratified.subject, together, _WHOLE_PROJECT, replace(rows, cohort=place), residual
-    )
-    return replace(model, is_of_means=True)
-
-
-def _mix_part_of_durations(mix: SeriesModel, stratified: SeriesModel, start: int) -> float:
-    """Return the mix's part of the change that it and the cohorts make together."""
-    whole = stratified.groups.place(())
-    moved = abs(mix.since(0, start).effect)
-    if whole is None or not moved:
-        return 0.0
-    return moved / (moved + abs(stratified.since(whole, start).effect))
-
-
-def _mix_part_of_ett(window: Window, start: int) -> float:
-    """Return the mix's part of the change of ETT%, by the decomposition."""
-    assert window.sample.shares is not None
-    counted = window.counts[:, window.of_sample].astype(np.float64)
-    held, lost = times(window.sample.shares, window, counted)
-    before, after = (
-        {
-            place: _times(float(held[place, days].sum()), float(lost[place, days].sum()))
-            for place in range(len(held))
-        }
-        for days in (slice(0, start), slice(start, None))
-    )
-    split = decompose(before, after)
-    mix = sum(part.change for part in split.parts if part.word is None)
-    return float(mix / split.change) if split.change else 0.0
-
-
-def _times(held: float, lost: float) -> Times[Category]:
-    return {
-        Category.EFFECTIVE_TRAINING: round(held - lost),
-        Category.UNATTRIBUTED: round(lost),
-    }
-
-
-def _one_cohort(window: Window) -> Sample:
-    """Return the sample's time as if all jobs were of one cohort."""
-    sample = window.sample
-
-    def counted_day(day: SmallInts, cohort: SmallInts) -> SmallInts:
-        counts = window.counts[cohort, np.clip(day, 0, sample.days - 1)]
-        return np.where(counts, day, -1).astype(np.int32)
-
-    shares = sample.shares
-    if shares is not None:
-        shares = replace(
-            shares, day=counted_day(shares.day, shares.cohort), cohort=np.zeros_like(shares.cohort)
-        )
-    return replace(sample, cohorts=((),), durations={}, rates={}, shares=shares)

@@ -216,9 +216,15 @@ class DayMemory(NamedTuple):
 
     def independence(self, precision: Floats) -> Floats:
         """Return the part of days of this *precision* that are worth independent ones, by group."""
-        whole = np.maximum(precision.sum(axis=1), _TINY)
-        more = self.variance((precision / whole[:, None])[:, None, :])[:, 0]
-        return np.asarray(1 / (1 + more * whole))
+        return np.asarray(1 / (1 + self.of_mean(precision) * precision.sum(axis=1)))
+
+    def of_mean(self, precision: Floats) -> Floats:
+        """Return what neighbouring days add to the variance of the mean of each group.
+
+        Days weigh by their *precision*, groups by days.
+        """
+        whole = np.maximum(precision.sum(axis=1, keepdims=True), _TINY)
+        return self.variance((precision / whole)[:, None, :])[:, 0]
 
     def variance(self, weights: Floats) -> Floats:
         """Return what neighbouring days add to the variance of weighted sums of levels.

@@ -3,35 +3,37 @@ import pytest
 from scipy.stats import norm, t
 
 from ett_service.detection.panel import (
-    Cells,
     Fewest,
     Panel,
     as_normal,
     as_student,
-    centred,
     chance,
-    panel,
     peaks,
     start_scores,
 )
-from ett_service.detection.window import DayMemory, Evidence, groups
-from tests.detection.samples import COHORTS
+from ett_service.detection.sample import Floats
+from ett_service.detection.window import DayMemory, Evidence
 
 DAYS, RECENT = 42, 14
 
 
-def _panel(level: np.typing.NDArray[np.float64]) -> Panel:
-    ones, none = np.ones_like(level), DayMemory(*np.zeros((2, len(level))))
+def _panel(
+    level: Floats, *, days: float = 0.0, memory: DayMemory | None = None, curvature: float = 0.0
+) -> Panel:
+    """Return levels whose days have a variance of 1, of which *days* are that of conditions."""
+    ones, none = np.ones_like(level), np.zeros(len(level))
     return Panel(
-        level,
-        ones,
-        0 * ones,
-        ones.astype(np.int64),
-        ones,
-        np.full(len(level), 1e6),
-        none,
-        np.zeros(len(level)),
-        Evidence(*np.zeros((2, 2, 3))),
+        level=level,
+        precision=ones,
+        background=0 * ones,
+        count=ones.astype(np.int64),
+        effective=ones,
+        freedom=np.full(len(level), 1e6),
+        memory=memory or DayMemory(none, none),
+        days=np.full(len(level), days),
+        third=none,
+        curvature=curvature,
+        evidence=Evidence(*np.zeros((2, 2, 3))),
     )
 
 
@@ -71,51 +73,22 @@ def test_a_students_t_becomes_a_normal_score_and_back(score: float, freedom: flo
     assert as_student(normal, np.array([freedom]))[0] == pytest.approx(score)
 
 
-def _cells(level: np.typing.NDArray[np.float64], rows: np.typing.NDArray[np.float64]) -> Cells:
-    weekday = np.arange(level.shape[1]) % 7
-    ones = np.ones(len(level))
-    return centred(Cells(level, rows, rows, rows.astype(np.int64), ones, DAYS - RECENT, weekday))
+def test_conditions_that_slow_more_than_they_speed_up_give_no_more_false_alarms() -> None:
+    """Levels rise further than they fall, and days hang together."""
+    draws, series, decay, curvature, late = np.random.default_rng(4), 40_000, 0.6, 0.1, 7
+    fresh = draws.normal(0, np.sqrt(1 - decay**2), (series, DAYS))
+    conditions = np.zeros((series, DAYS))
+    conditions[:, 0] = draws.normal(0, 1, series)
+    for day in range(1, DAYS):
+        conditions[:, day] = decay * conditions[:, day - 1] + fresh[:, day]
+    level = conditions + curvature * (conditions**2 - 1)
+    level /= level.std()
+    memory = DayMemory(np.full(series, decay), np.full(series, decay))
 
+    def rare(curvature: float) -> float:
+        of = _panel(level, days=1.0, memory=memory, curvature=curvature)
+        score = start_scores(of, RECENT, Fewest(1, 1)).score[:, late - 1]
+        return float((score > 2.5).mean() / (score < -2.5).mean())
 
-def _of_clusters(seed: int, spread: float) -> Cells:
-    """Return levels that cohorts of one cluster share as far as *spread* says, beside their own."""
-    draws = np.random.default_rng(seed)
-    shared = np.repeat(draws.normal(0, spread, (2, DAYS)), 2, axis=0)
-    return _cells(shared + draws.normal(0, 0.2, shared.shape), np.full(shared.shape, 25.0))
-
-
-def test_what_the_other_cohorts_of_a_cluster_show_on_a_day_is_taken_off_one() -> None:
-    cells = _of_clusters(5, 0.8)
-    left = panel(cells, groups(COHORTS)).level[:4]
-    assert (left.std(axis=1) < 0.5 * cells.level.std(axis=1)).all()
-
-
-def test_cohorts_that_share_nothing_say_nothing_of_each_other() -> None:
-    taken = [
-        float(panel(_of_clusters(seed, 0.0), groups(COHORTS)).background[:4].std())
-        for seed in range(20)
-    ]
-    assert np.mean(taken) < 0.3 * 0.2
-
-
-def test_a_change_of_one_cohort_of_a_cluster_is_still_its_own() -> None:
-    cells = _of_clusters(6, 0.8)
-    cells.level[0, -8:] += 1.0
-    level = panel(cells, groups(COHORTS)).level
-    change = level[:4, -8:].mean(axis=1) - level[:4, :-8].mean(axis=1)
-    assert change[0] > 0.8
-    assert int(change.argmax()) == 0
-
-
-def test_a_cohort_that_is_new_says_little_of_its_neighbours() -> None:
-    """Its level is measured from two values, so it seems off on all the days after them."""
-    cells = _of_clusters(7, 0.3)
-    rows = cells.weight.copy()
-    rows[1, : DAYS - RECENT - 2] = 0.0
-    rows[1, DAYS - RECENT - 2 : DAYS - RECENT] = 1.0
-    off = cells.level.copy()
-    off[1, DAYS - RECENT :] += 1.5
-    late = slice(DAYS - RECENT, DAYS)
-    new = panel(_cells(off, rows), groups(COHORTS)).background[0, late]
-    usual = panel(_cells(off, cells.weight), groups(COHORTS)).background[0, late]
-    assert abs(new.mean()) < 0.3 * abs(usual.mean())
+    assert rare(0.0) > 3
+    assert 0.7 < rare(curvature) < 1.4

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
-from ett_service.core.regressions.finding import Finding, Metric, Series, Verdict
-from ett_service.detection.sample import Durations, Memory, Sample
+from ett_service.core.regressions.finding import Metric, Series, Verdict
+from ett_service.detection.sample import Memory, Sample
 from ett_service.detection.scan import Models
 from ett_service.detection.selection import OUTLIVES, WORSE, Candidate, Persistence
 from ett_service.detection.verdict import beside_outages, is_outage, outage_days
@@ -17,21 +17,15 @@ from tests.detection.samples import (
     DAYS,
     LAUNCHER,
     OPTIONS,
-    PHASES,
     SCHEDULING,
     Seconds,
     fleet,
     regressions,
-    sample,
-    scan_of,
 )
 
 FROM, UNTIL = 46, 49
 
 Days = NDArray[np.int32]
-
-MixDays = np.typing.NDArray[np.int32]
-GROWN_ON = 44
 
 
 def _fleet(after: float) -> Sample:
@@ -110,46 +104,3 @@ def test_a_phase_that_stays_slow_after_an_outage_is_reported() -> None:
 
     assert finding.series == Series(LAUNCHER, COHORTS[0])
     assert finding.verdict is Verdict.REGRESSION
-
-
-def _mixed(factor: float, a_day: float) -> Sample:
-    """Make a fleet in which one cohort takes *factor* times as long, and comes to start more."""
-
-    def slow(day: MixDays, cohort: MixDays, seconds: Seconds) -> None:
-        for subject in PHASES:
-            seconds[subject][(cohort == 3) & (day >= 0)] *= factor
-
-    usual, grown = fleet(slow), fleet(slow, seed=2, a_day=(6, 6, 6, a_day))
-    return sample(
-        {
-            subject: _joined(usual.durations[subject], grown.durations[subject])
-            for subject in usual.durations
-        }
-    )
-
-
-def _joined(before: Durations, after: Durations) -> Durations:
-    early, late = (
-        rows.chosen(np.flatnonzero(keep))
-        for rows, keep in ((before, before.day < GROWN_ON), (after, after.day >= GROWN_ON))
-    )
-    names = Durations.__dataclass_fields__
-    return Durations(
-        *(np.concatenate([getattr(early, name), getattr(late, name)]) for name in names)
-    )
-
-
-def _mix(whole: Sample) -> list[Finding]:
-    findings = scan_of(whole).findings
-    assert {finding.verdict for finding in findings} <= {Verdict.MIX}
-    return list(findings)
-
-
-def test_more_jobs_of_a_cohort_a_little_slower_are_a_change_of_the_mix() -> None:
-    (finding,) = _mix(_mixed(1.6, 14.0))
-    assert finding.series.cohort == ()
-    assert finding.ratio == pytest.approx(1.1, abs=0.04)
-
-
-def test_more_jobs_of_a_cohort_like_the_others_change_nothing() -> None:
-    assert _mix(_mixed(1.0, 14.0)) == []

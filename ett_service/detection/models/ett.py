@@ -11,9 +11,10 @@ import numpy as np
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.core.words import Category
+from ett_service.detection.cells import Cells, centred, ratio
 from ett_service.detection.models.form import CUT
 from ett_service.detection.models.series_model import Change, LevelModel, interval, medians
-from ett_service.detection.panel import Cells, Fewest, centred, ratio
+from ett_service.detection.panel import Fewest
 from ett_service.detection.ranks import MAD_TO_SIGMA
 from ett_service.detection.sample import Flags, Floats, Memory, Options, Shares
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
@@ -135,6 +136,7 @@ def _cells(held: Floats, lost: Floats, window: Window) -> Cells:
             effective=present.astype(np.float64),
             count=present.astype(np.int64),
             variance=spread**2 * usual,
+            fitted=np.ones(cohorts),
             baseline=window.baseline,
             weekday=window.weekday,
         )

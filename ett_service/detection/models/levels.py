@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
+from ett_service.detection.cells import Cells, centred
 from ett_service.detection.models.form import Form
 from ett_service.detection.models.residuals import (
     COHORT_PLACES,
@@ -36,7 +37,6 @@ from ett_service.detection.models.series_model import (
     medians,
     shift,
 )
-from ett_service.detection.panel import Cells, centred
 from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options
 from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 
@@ -174,9 +174,14 @@ def mode_residuals(
         np.median(residual.log[slow & baseline]) - np.median(residual.log[~slow & is_finite])
     )
     shares = share_residuals(rows, cohorts, baseline, slow)
-    cut, cut_spread = shares.cut * apart, shares.cut_spread * apart
     return replace(
-        residual, cut=cut, weight=shares.weight, cut_spread=cut_spread, skewness=shares.skewness
+        residual,
+        cut=shares.cut * apart,
+        weight=shares.weight,
+        cut_spread=shares.cut_spread * apart,
+        fitted=shares.fitted,
+        skewness=shares.skewness,
+        curvature=shares.curvature,
     )
 
 
@@ -218,9 +223,11 @@ def cells_of(rows: Durations, residual: Residuals, window: Window, cohorts: int)
             effective=weight,
             count=np.bincount(place, minlength=size).reshape(shape),
             variance=np.nan_to_num(residual.cut_spread) ** 2,
+            fitted=residual.fitted,
             baseline=window.baseline,
             weekday=window.weekday,
             skewness=residual.skewness,
+            curvature=residual.curvature,
         )
     )
 

@@ -23,10 +23,11 @@ from scipy.special import betainc, ndtri
 
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
+from ett_service.detection.cells import ratio
 from ett_service.detection.models.levels import cells_of, cost_us_per_week, counted_rows
 from ett_service.detection.models.residuals import Residuals, share_residuals
 from ett_service.detection.models.series_model import Change, Contrast, LevelModel, interval
-from ett_service.detection.panel import Fewest, Starts, heads, ratio, tails
+from ett_service.detection.panel import Fewest, Starts, heads, tails
 from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
 

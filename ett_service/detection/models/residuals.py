@@ -39,9 +39,11 @@ class Residuals:
     cut: Floats  #: its score, which a shift moves as far on average
     weight: Floats  #: less than 1 where a job has many correlated rows
     spread: Floats  #: by cohort, standard deviation; NaN for one without baseline
-    cut_spread: Floats  #: by cohort, standard deviation of the cut residuals
+    cut_spread: Floats  #: by cohort, standard deviation of future cut residuals
+    fitted: Floats  #: by cohort, the part of their variance that rows of the baseline show
     skewness: float  #: of the cut residuals
     form: Form
+    curvature: float = 0.0  #: as of ``detection.cells.Cells``
 
 
 Expectation: TypeAlias = Callable[[Floats, Durations, int, Flags, Floats], tuple[Floats, Floats]]
@@ -74,7 +76,12 @@ def residuals(
     weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
     cut_spread = _cut_spread(cut, cohort, spread, baseline)
     skewness = _skewness((cut / cut_spread[cohort])[baseline])
-    return Residuals(log, cut + of_day, weight, spread, cut_spread * inflation, skewness, form)
+    typical = spread[np.isfinite(spread)]
+    curvature = form.curvature / float(np.median(typical)) if len(typical) else 0.0
+    of_fit = form.rise_after_fit * spread * (inflation**2 - 1) / 2
+    cut = cut + of_day - np.where(baseline, 0.0, of_fit[cohort])
+    cut_spread = cut_spread * inflation
+    return Residuals(log, cut, weight, spread, cut_spread, inflation**-2, skewness, form, curvature)
 
 
 def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Flags) -> Residuals:
@@ -91,7 +98,7 @@ def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Fla
     weight = _weights(own * inflation[cohort], baseline, unit, size, own)
     form = Form.of(_finite(own, spread, cohort, baseline))
     skewness = _skewness((own / spread[cohort])[baseline])
-    return Residuals(own, own, weight, spread, spread * inflation, skewness, form)
+    return Residuals(own, own, weight, spread, spread * inflation, inflation**-2, skewness, form)
 
 
 def _expected_share(

@@ -16,8 +16,8 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.detection.cells import Cells
 from ett_service.detection.panel import (
-    Cells,
     Fewest,
     Panel,
     Starts,

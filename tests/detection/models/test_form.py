@@ -91,3 +91,10 @@ def test_more_values_of_the_slower_mode_are_no_shift() -> None:
     form = Form.of(_modes(6) / SPREAD)
     before, after = _modes(7, 60, 0.3) / SPREAD, _modes(8, 30, 0.7) / SPREAD
     assert abs(form.shift_between(before, after, 1 / SPREAD) * SPREAD) < 0.15
+
+
+def test_scores_curve_where_a_shift_up_says_more_than_one_down() -> None:
+    draws = np.random.default_rng(11)
+    of_starts = np.where(draws.random(4000) < 0.3, 4.0, 0.0) + draws.normal(0, 1, 4000)
+    assert Form.of(of_starts).curvature > 0.2
+    assert abs(Form.of(draws.normal(0, 1, 4000)).curvature) < 0.06

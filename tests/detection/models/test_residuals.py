@@ -71,3 +71,19 @@ def test_rows_of_the_slower_mode_count_as_far_as_the_modes_are_apart() -> None:
     assert of_modes.cut[early].mean() == pytest.approx(0, abs=0.05)
     assert of_modes.cut[~early].mean() == pytest.approx(0.4 * np.log(8), rel=0.1)
     assert abs(residual.cut[~early].mean()) < 0.3 * of_modes.cut[~early].mean()
+
+
+def test_values_of_later_days_score_as_those_of_the_baseline_whatever_their_law() -> None:
+    """Of a law that is not symmetric they would seem worse: each cohort has few values."""
+    cohorts, values = 400, 20
+    draws = np.random.default_rng(8)
+    number = cohorts * 2 * values
+    cohort = np.repeat(np.arange(cohorts), 2 * values).astype(np.int32)
+    day = np.tile(np.arange(2 * values), cohorts).astype(np.int32)
+    lost = rows(3600 * draws.random(number) + 1.0, day, cohort)
+    early = lost.day < values
+    scored = residuals(lost, cohorts, early)
+    standard = scored.cut / scored.cut_spread[cohort]
+    later = standard[~early].mean() - standard[early].mean()
+    assert scored.curvature > 0.1
+    assert abs(later) < 2 * np.sqrt(2 / (number / 2))

@@ -1,0 +1,166 @@
+"""Levels by cohort and day, how groups of cohorts pool them, and how far days differ.
+
+The variance between days is DerSimonian and Laird's (1986). Rows of the baseline lie nearer to what
+was fitted to them than future rows will. Beside the levels of the baseline stands therefore the
+variance of fitted rows: were it that of future ones, days would seem to differ less than they do.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ett_service.detection.sample import Flags, Floats, Ints
+
+TINY = 1e-12
+_PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Cohorts by days; levels are 0 on average in the baseline, in units of a change of 1."""
+
+    level: Floats  #: mean of the rows, 0 where there are none
+    weight: Floats  #: of the rows together
+    effective: Floats  #: the number of independent rows that weigh as much
+    count: Ints  #: rows
+    variance: Floats  #: of one future row, by cohort
+    fitted: Floats  #: the part of it that rows of the baseline show, by cohort
+    baseline: int  #: the number of days of the baseline, which come first
+    weekday: Ints  #: of each day, 0 to 6 from any
+    skewness: float = 0.0  #: of one row
+    curvature: float = 0.0
+    """How much further than 1 a shift by 1 moves the level up; down it is as much less."""
+
+    def shifted(self, members: Floats, start: int, stop: int) -> "Cells":
+        """Take each member's own change of these days off its level."""
+        days = np.arange(self.level.shape[1])
+        late = (days >= start) & (days < stop)
+        change = _mean(self, late) - _mean(self, ~late)
+        return replace(self, level=self.level - np.outer(members * change, late))
+
+
+def centred(cells: Cells) -> Cells:
+    """Make the mean of each cohort's baseline 0; a cohort without a baseline weighs nothing."""
+    early = np.arange(cells.level.shape[1]) < cells.baseline
+    mean = _mean(cells, early)
+    has_baseline = (cells.weight * early).sum(axis=1) > 0
+    return replace(
+        cells, level=cells.level - mean[:, None], weight=cells.weight * has_baseline[:, None]
+    )
+
+
+def _mean(cells: Cells, days: Flags) -> Floats:
+    weight = cells.weight * days
+    return ratio((weight * cells.level).sum(axis=1), weight.sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """Sums over the cohorts of each group, by day."""
+
+    weight: Floats
+    total: Floats
+    square: Floats  #: sum of the squared weights times variances of future rows
+    fitted: Floats  #: the same of rows that are fitted
+
+    @classmethod
+    def of(cls, members: Floats, cells: Cells) -> "Pooled":
+        """Pool *cells* by group; *members* are groups by cohorts."""
+        pooled = cells.weight * baseline_share(cells)[:, None]
+        noise = np.divide(pooled**2, cells.weight, out=np.zeros_like(pooled), where=pooled > 0)
+        noise *= cells.variance[:, None]
+        return cls(
+            members @ pooled,
+            members @ (pooled * cells.level),
+            members @ noise,
+            members @ (noise * cells.fitted[:, None]),
+        )
+
+    def without(self, part: "Pooled") -> "Pooled":
+        """Return the sums of all cohorts but those of a *part*."""
+        return Pooled(
+            self.weight - part.weight,
+            self.total - part.total,
+            self.square - part.square,
+            self.fitted - part.fitted,
+        )
+
+    @property
+    def level(self) -> Floats:
+        """The levels of days."""
+        return ratio(self.total, self.weight)
+
+    @property
+    def variance(self) -> Floats:
+        """Of the level, by the spread of rows alone."""
+        return ratio(self.square, self.weight**2)
+
+    @property
+    def fitted_variance(self) -> Floats:
+        """The same where rows are fitted: in the baseline."""
+        return ratio(self.fitted, self.weight**2)
+
+    def precision(self, days: Floats) -> Floats:
+        """Return one over the variance of future levels, 0 where there is none.
+
+        *days* is the variance between days by group.
+        """
+        return _inverse(self.variance + days[:, None], self.weight)
+
+    def fitted_precision(self, days: Floats) -> Floats:
+        """Return the same of levels that are fitted."""
+        return _inverse(self.fitted_variance + days[:, None], self.weight)
+
+
+def baseline_share(cells: Cells) -> Floats:
+    """Return the weight of a cohort in van Elteren's sum: little where its baseline is small."""
+    before = cells.weight[:, : cells.baseline].sum(axis=1)
+    return ratio(before, cells.weight.sum(axis=1))
+
+
+def day_variance(level: Floats, pooled: Pooled, baseline: int, single: Flags) -> Floats:
+    """Return the variance between days of the *level* of each group, in the baseline.
+
+    It is no less than that of all groups of the same kind together: too small a variance makes
+    false alarms. *single* tells groups of one cohort.
+    """
+    above, scale = _excess(level[:, :baseline], pooled.fitted_variance[:, :baseline])
+    variance = np.zeros(len(level))
+    for kind in (single, ~single):
+        if kind.any():
+            common = max(0.0, float(above[kind].sum()) / max(float(scale[kind].sum()), TINY))
+            mixed = (ratio(above, scale) + _PRIOR_SERIES * common) / (1 + _PRIOR_SERIES)
+            variance = np.where(kind, np.maximum(mixed, common), variance)
+    return variance
+
+
+def day_freedom(single: Flags, baseline: int) -> Floats:
+    """Return the degrees of freedom of the variance between days, by group."""
+    freedom = np.full(len(single), float(max(baseline - 1, 1)))
+    freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
+    return freedom
+
+
+def shared_day_variance(level: Floats, variance: Floats) -> float:
+    """Return the variance between days that series have together."""
+    above, scale = _excess(level, variance)
+    return max(float(above.sum()) / max(float(scale.sum()), TINY), 0.0)
+
+
+def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Return the parts whose ratio is the variance between days (DerSimonian and Laird 1986)."""
+    precision = _inverse(variance, variance)
+    whole = precision.sum(axis=1)
+    mean = ratio((precision * level).sum(axis=1), whole)
+    spread = (precision * (level - mean[:, None]) ** 2).sum(axis=1)
+    above = spread - np.maximum((precision > 0).sum(axis=1) - 1, 0)
+    return above, whole - ratio((precision**2).sum(axis=1), whole)
+
+
+def _inverse(variance: Floats, known: Floats) -> Floats:
+    return np.divide(1.0, variance, out=np.zeros_like(variance), where=known > 0)
+
+
+def ratio(part: Floats, whole: Floats, least: float = 0.0) -> Floats:
+    """Return quotients; 0 where the whole is no more than *least*."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > least)
