@@ -231,15 +231,23 @@ class DayMemory(NamedTuple):
 
         *weights* are groups by sums by days.
         """
-        total = np.zeros(weights.shape[:2])
         if not self.covariance.any():
-            return total
-        part = 2 * self.covariance
-        for lag in range(1, min(_MOST_LAG, weights.shape[2] - 1) + 1):
-            products = np.einsum("gsd,gsd->gs", weights[:, :, :-lag], weights[:, :, lag:])
-            total += part[:, None] * products
-            part = part * self.decay
-        return total
+            return np.zeros(weights.shape[:2])
+        return self.added(_neighbouring(weights))
+
+    def added(self, products: Floats) -> Floats:
+        """Return the same of *products* of neighbouring weights: lags from 1 by groups by sums."""
+        part = 2 * self.covariance * self.decay ** np.arange(len(products))[:, None]
+        return np.asarray(np.einsum("lg,lgs->gs", part, products))
+
+
+def _neighbouring(weights: Floats) -> Floats:
+    """Return sums of products of weights some days apart: lags from 1 by groups by sums."""
+    lags = range(1, min(_MOST_LAG, weights.shape[2] - 1) + 1)
+    products = np.zeros((len(lags), *weights.shape[:2]))
+    for lag in lags:
+        np.einsum("gsd,gsd->gs", weights[:, :, :-lag], weights[:, :, lag:], out=products[lag - 1])
+    return products
 
 
 class Evidence(NamedTuple):
@@ -301,8 +309,9 @@ def day_memory(
     if level.shape[1] < 2 * _MOST_LAG:
         return GroupMemory(memory, evidence)
     moments = _Moments.of(level, precision)
+    products = _neighbouring(moments.weights[:, None, :])
     for _ in range(_ROUNDS):
-        lost = moments.of_mean + memory.variance(moments.weights[:, None, :])[:, 0]
+        lost = moments.of_mean + memory.added(products)[:, 0]
         covariance, decay = np.zeros((2, len(level)))
         for place in range(_KINDS):
             same = kind == place

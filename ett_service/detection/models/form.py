@@ -133,10 +133,16 @@ class Form:
 
     def shift_of(self, moved: Floats) -> Floats:
         """Return the shift that moves the mean score so far; infinite where none does."""
+        shifts, means = self._means_by_shift
+        return np.asarray(np.interp(moved, means, shifts, right=np.inf))
+
+    @cached_property
+    def _means_by_shift(self) -> tuple[Floats, Floats]:
+        """Shifts, and the mean scores after them, as far as these rise."""
         shifts = np.linspace(0.0, 4 * CUT, 100)
         means = np.maximum.accumulate([self._mean(self._score, shift) for shift in shifts])
         rising = np.flatnonzero(np.diff(means, prepend=-1.0) > 0)
-        return np.asarray(np.interp(moved, means[rising], shifts[rising], right=np.inf))
+        return shifts[rising], means[rising]
 
     def shift_between(self, before: Floats, after: Floats, deviation: float) -> float:
         """Return by how much the values *after* lie above those *before*, as is most likely.
@@ -158,10 +164,10 @@ class Form:
         places = np.arange(-len(_GRID) // 3, len(_GRID) // 3 + 1, 2)
         counted = np.zeros((size, len(_GRID)), dtype=np.float32)
         np.add.at(counted, (group, bins(standard)), 1.0)
-        log = np.log(self.density)
-        shifted = np.stack([np.interp(_GRID - at * _STEP, _GRID, log) for at in places], axis=1)
+        log = np.log(self.density).astype(np.float32)
+        shifted = log[np.clip(np.arange(len(_GRID))[:, None] - places, 0, len(_GRID) - 1)]
         prior = 0.5 * np.outer(tightness, (places * _STEP) ** 2)
-        best = (counted @ shifted.astype(np.float32) - prior).argmax(axis=1)
+        best = (counted @ shifted - prior).argmax(axis=1)
         return np.asarray(places[best] * _STEP)
 
 
