@@ -68,7 +68,8 @@ def _parser() -> argparse.ArgumentParser:
         "spread",
         help="print how scores of fleets without a change spread; 1 is right",
         description="Simulate fleets of each shape in which nothing changes, and print the "
-        "deviation of the scores of small, middle and large cohorts, and their number.",
+        "deviation of the scores of small, middle and large cohorts and of groups of them, how "
+        "many of 10,000 are over 3 and under -3 (13 and 13 are right), and their number.",
     )
     spread.add_argument(
         "--fleets", type=int, default=12, help="of each shape and rate (default 12)"
@@ -154,7 +155,9 @@ def _spread(args: argparse.Namespace) -> None:
             scenario = Scenario(attempts_per_day=rate, shape=SHAPES[shape])
             by_size = pooled(spreads(scenario, range(args.seed, args.seed + args.fleets)))
             cells = (
-                f"{size} {each.deviation:.2f} ({each.number:,})" for size, each in by_size.items()
+                f"{size} {each.deviation:.2f} {10_000 * each.worse:.0f}/{10_000 * each.better:.0f}"
+                f" ({each.number:,})"
+                for size, each in by_size.items()
             )
             print(f"{shape:>10} {rate:4} a day  {'  '.join(cells)}", flush=True)
 

@@ -9,16 +9,8 @@ from benchmarks.detectors.calibration import STARTS, pooled, spreads
 from benchmarks.detectors.fleets.scenario import Scenario
 from benchmarks.detectors.fleets.shape import SHAPES
 
+MOST_MEAN = 0.2  #: of the scores of a class, beside two sampling errors
 FEWEST = 300  #: scores, for their deviation to be known within a tenth
-
-
-def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
-    scenario = Scenario(attempts_per_day=rate, shape=SHAPES[shape])
-    return {
-        size: spread.deviation
-        for size, spread in pooled(spreads(scenario, range(7000, 7000 + fleets))).items()
-        if spread.number >= FEWEST
-    }
 
 
 @pytest.mark.slow
@@ -27,16 +19,26 @@ def _deviations(shape: str, rate: int, fleets: int) -> dict[str, float]:
     [
         ("zipf", 60, 8, {"middle", "large"}),
         ("zipf", 12, 8, {"small"}),
-        ("bimodal", 60, 2, {"middle"}),
-        ("ar1", 60, 3, {"middle", "large"}),
+        ("bimodal", 60, 6, {"middle", "large"}),
+        ("ar1", 60, 6, {"middle", "large"}),
+        ("wild", 60, 6, {"middle", "large"}),
     ],
 )
 def test_scores_of_fleets_without_a_change_spread_by_one(
     shape: str, rate: int, fleets: int, sizes: set[str]
 ) -> None:
-    deviations = _deviations(shape, rate, fleets)
-    assert sizes <= set(deviations)
+    scenario = Scenario(attempts_per_day=rate, shape=SHAPES[shape])
+    by_class = spreads(scenario, range(7000, 7000 + fleets))
+    deviations = {
+        size: spread.deviation
+        for size, spread in pooled(by_class).items()
+        if spread.number >= FEWEST
+    }
+    assert sizes | {"group"} <= set(deviations)
     assert all(0.9 <= deviation <= 1.1 for deviation in deviations.values()), deviations
+    for of, spread in by_class.items():
+        error = 2 / math.sqrt(spread.number / len(STARTS))
+        assert abs(spread.mean) <= MOST_MEAN + error, (of, spread)
 
 
 @pytest.mark.long
@@ -59,4 +61,4 @@ def test_the_spread_of_each_shape_is_printed(capsys: pytest.CaptureFixture[str])
     assert main(["spread", "--fleets", "1", "--shapes", "zipf,laplace", "--rates", "12"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [["zipf", "12"], ["laplace", "12"]]
-    assert all("small" in line and "large" in line for line in lines)
+    assert all("small" in line and "large" in line and "group" in line for line in lines)
