@@ -131,7 +131,8 @@ def test_a_key_that_floods_has_no_other_key_refused(
     tmp_path: Path, rounds: int | None, tally: Tally
 ) -> None:
     seconds = 5.0 + 0.1 * (rounds or tally.rounds)
-    with serving_new(tmp_path, **QUIET) as server, senders() as pool:
+    room = {} if rounds is None else LITTLE_ROOM
+    with serving_new(tmp_path, **QUIET, **room) as server, senders() as pool:
         noisy, quiet = server.project("noisy"), server.project("quiet")
         rate = most(pool, noisy)
 
