@@ -61,7 +61,7 @@ class Pooled:
     weight: Floats
     total: Floats
     square: Floats  #: sum of the squared weights times variances of future rows
-    fitted: Floats  #: the same of rows that are fitted
+    fitted_square: Floats  #: the same of rows that are fitted
 
     @classmethod
     def of(cls, members: Floats, cells: Cells) -> "Pooled":
@@ -82,7 +82,7 @@ class Pooled:
             self.weight - part.weight,
             self.total - part.total,
             self.square - part.square,
-            self.fitted - part.fitted,
+            self.fitted_square - part.fitted_square,
         )
 
     @property
@@ -98,7 +98,7 @@ class Pooled:
     @property
     def fitted_variance(self) -> Floats:
         """The same where rows are fitted: in the baseline."""
-        return ratio(self.fitted, self.weight**2)
+        return ratio(self.fitted_square, self.weight**2)
 
     def precision(self, days: Floats) -> Floats:
         """Return one over the variance of future levels, 0 where there is none.

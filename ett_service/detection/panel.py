@@ -112,7 +112,8 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     kind = kinds(effective[:, early].sum(axis=1) / max(cells.baseline, 1), single)
     precision = own.precision(days)
     memory, _ = day_memory(level[:, early], precision[:, early], kind, usual)
-    days = days + memory.of_mean(precision[:, early])  # fitting a mean took that much
+    # Fitting a mean took a part of what days share; memory weighs days by all that they vary.
+    days = days + memory.of_mean(precision[:, early])
     precision = own.precision(days)
     memory, evidence = day_memory(level[:, early], precision[:, early], kind, usual)
     freedom = day_freedom(single, cells.baseline) * memory.independence(precision[:, early])

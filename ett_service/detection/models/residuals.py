@@ -78,8 +78,8 @@ def residuals(
     skewness = _skewness((cut / cut_spread[cohort])[baseline])
     typical = spread[np.isfinite(spread)]
     curvature = form.curvature / float(np.median(typical)) if len(typical) else 0.0
-    of_fit = form.rise_after_fit * spread * (inflation**2 - 1) / 2
-    cut = cut + of_day - np.where(baseline, 0.0, of_fit[cohort])
+    rise = form.rise_after_fit * spread * (inflation**2 - 1) / 2
+    cut = cut + of_day - np.where(baseline, 0.0, rise[cohort])
     cut_spread = cut_spread * inflation
     return Residuals(log, cut, weight, spread, cut_spread, inflation**-2, skewness, form, curvature)
 
