@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.detectors.calibration import pooled, spreads
@@ -11,14 +11,22 @@ from benchmarks.detectors.engines import FAMILIES, engines, frontier
 from benchmarks.detectors.fleets.scenario import Scenario
 from benchmarks.detectors.fleets.shape import SHAPES
 from benchmarks.detectors.labelled import compare, compare_best, read_labelled
+from benchmarks.detectors.one_search import DAYS_AFTER, search_once
 from benchmarks.detectors.otava import FOLDER, Otava
-from benchmarks.detectors.report import labelled_json, scores_json, write_labelled, write_scores
+from benchmarks.detectors.report import (
+    labelled_json,
+    scores_json,
+    write_labelled,
+    write_one_search,
+    write_scores,
+)
 from benchmarks.detectors.runner import CELLS, BenchPlan, named_causes, scores, try_all
 from benchmarks.detectors.trials import append_trials, read_trials
 from ett_service.cli.output import write_json
 from ett_service.cli.progress import counted
 from ett_service.cli.verb import Exit, Failure, add_json
 from ett_service.core.errors import EttError
+from ett_service.detection.sample import Options
 
 _FLEETS = 100
 _INTERRUPTED = 130  # what shells report of a command that SIGINT ended
@@ -28,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one comparison and return the exit code."""
     args = _parser().parse_args(argv)
     try:
-        {"detect": _detect, "changepoints": _change_points, "spread": _spread}[args.act](args)
+        _ACTS[args.act](args)
     except (EttError, OSError) as error:
         print(f"benchmarks.detectors: {error}", file=sys.stderr)
         if isinstance(error, EttError) and error.hint:
@@ -44,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.detectors",
         description="Compare detectors of regressions on data whose changes are known.",
     )
-    acts = parser.add_subparsers(dest="act", metavar="detect|changepoints|spread", required=True)
+    acts = parser.add_subparsers(dest="act", metavar="|".join(_ACTS), required=True)
     detect = acts.add_parser(
         "detect",
         help="compare detectors on simulated fleets",
@@ -53,6 +61,20 @@ def _parser() -> argparse.ArgumentParser:
         epilog=f"Cells: {', '.join(CELLS)}. docs/howto/bench-detectors.md explains the table.",
     )
     _add_detect(detect)
+    once = acts.add_parser(
+        "once",
+        help="search each fleet once, without the states of findings",
+        description=f"Search each simulated fleet once, on day {DAYS_AFTER + 1} of its change, or "
+        "on three days where there is none, and print the false findings of a search and the "
+        "share of the changes that were found.",
+    )
+    _add_fleets(once)
+    once.add_argument(
+        "--q",
+        type=float,
+        default=Options().q,
+        help=f"share of false findings that is allowed (default {Options().q:g})",
+    )
     change_points = acts.add_parser(
         "changepoints",
         help="compare finders of change points on series that people labelled",
@@ -87,25 +109,29 @@ def _add_detect(detect: argparse.ArgumentParser) -> None:
         default=list(FAMILIES),
         help=f"detectors, of {','.join(FAMILIES)} (default all)",
     )
-    detect.add_argument(
-        "--cells", type=_words(CELLS), default=list(CELLS), help="what is planted (default all)"
-    )
-    detect.add_argument(
-        "--fleets",
-        type=int,
-        default=_FLEETS,
-        help=f"fleets of each cell (default {_FLEETS}; some cells have twice as many)",
-    )
-    detect.add_argument(
-        "--seed", type=int, default=1, help="seed of each cell's first fleet (default 1)"
-    )
-    detect.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+    _add_fleets(detect)
     detect.add_argument(
         "--resume", type=Path, metavar="FILE", help="keep results in FILE, and continue from it"
     )
     detect.add_argument(
         "--frontier", action="store_true", help="try five thresholds of each detector instead"
     )
+
+
+def _add_fleets(act: argparse.ArgumentParser) -> None:
+    act.add_argument(
+        "--cells", type=_words(CELLS), default=list(CELLS), help="what is planted (default all)"
+    )
+    act.add_argument(
+        "--fleets",
+        type=int,
+        default=_FLEETS,
+        help=f"fleets of each cell (default {_FLEETS}; of some, detect tries twice as many)",
+    )
+    act.add_argument(
+        "--seed", type=int, default=1, help="seed of each cell's first fleet (default 1)"
+    )
+    act.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
 
 
 def _words(allowed: Iterable[str]) -> Callable[[str], list[str]]:
@@ -121,10 +147,14 @@ def _words(allowed: Iterable[str]) -> Callable[[str], list[str]]:
     return read
 
 
-def _detect(args: argparse.Namespace) -> None:
-    """Try what is missing, and print the table of all."""
+def _check_fleets(args: argparse.Namespace) -> None:
     if args.fleets < 1 or args.jobs < 1 or args.seed < 0:
         raise Failure("--fleets and --jobs are at least 1, --seed at least 0")
+
+
+def _detect(args: argparse.Namespace) -> None:
+    """Try what is missing, and print the table of all."""
+    _check_fleets(args)
     chosen = frontier(args.engines) if args.frontier else engines(args.engines)
     plan = BenchPlan(args.cells, chosen, args.fleets, args.seed, args.jobs, args.otava)
     earlier = read_trials(args.resume) if args.resume else []
@@ -137,6 +167,13 @@ def _detect(args: argparse.Namespace) -> None:
         write_json(scores_json(plan, by_cell, causes))
     else:
         write_scores(plan, by_cell, causes)
+
+
+def _once(args: argparse.Namespace) -> None:
+    _check_fleets(args)
+    seeds = range(args.seed, args.seed + args.fleets)
+    by_cell = (search_once(cell, seeds, args.jobs, args.q) for cell in args.cells)
+    write_one_search(list(counted(by_cell, "cells")))
 
 
 def _change_points(args: argparse.Namespace) -> None:
@@ -161,6 +198,13 @@ def _spread(args: argparse.Namespace) -> None:
             )
             print(f"{shape:>10} {rate:4} a day  {'  '.join(cells)}", flush=True)
 
+
+_ACTS: Mapping[str, Callable[[argparse.Namespace], None]] = {
+    "detect": _detect,
+    "once": _once,
+    "changepoints": _change_points,
+    "spread": _spread,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -7,6 +7,7 @@ from benchmarks.detectors.bounds import goal
 from benchmarks.detectors.engines import OURS, PEERS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.labelled import FinderScores
+from benchmarks.detectors.one_search import CellSearches
 from benchmarks.detectors.runner import CELLS, BenchPlan
 from benchmarks.detectors.scoring import EXPECTED, CellScore, Proportion, alerts_are_right
 from ett_service.cli.output import write_line
@@ -43,6 +44,22 @@ def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportio
         write_line(line)
     last = max(plan.seeds(cell)[-1] for cell in plan.cells)
     write_line(f"Seeds {plan.seed} to {last}. Intervals are Wilson's, at 95 %.")
+
+
+def write_one_search(searches: Sequence[CellSearches]) -> None:
+    """Print a table of what single searches found."""
+    columns = ("cell", "fleets", "false/search", "right cell", "bound", "searched")
+    rows = [
+        (
+            each.cell,
+            str(each.fleets),
+            f"{each.false_per_search:.3f}",
+            "-" if each.right_cell is None else _with_bounds(each.right_cell),
+            *(("-", "-") if each.bound is None else (f"{chance:.2f}" for chance in each.bound)),
+        )
+        for each in searches
+    ]
+    write_cells(columns, rows, right=columns[1:])
 
 
 def _row(cell: str, score: CellScore) -> tuple[str, ...]:
