@@ -12,7 +12,7 @@ import numpy as np
 from ett_service.detection.sample import Flags, Floats, Ints
 
 TINY = 1e-12
-_PRIOR_SERIES = 2.0  #: the pooled variance of days counts as this many series
+_SHARED_SERIES = 2.0  #: what all cohorts say of the variance of days counts as this many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +121,37 @@ def baseline_share(cells: Cells) -> Floats:
 def day_variance(level: Floats, pooled: Pooled, baseline: int, single: Flags) -> Floats:
     """Return the variance between days of the *level* of each group, in the baseline.
 
-    It is no less than that of all groups of the same kind together: too small a variance makes
-    false alarms. *single* tells groups of one cohort.
+    It is that of all groups of the same kind together, or more where a group differs from them by
+    more than chance: too small a variance makes false alarms. *single* tells groups of one cohort.
     """
-    above, scale = _excess(level[:, :baseline], pooled.fitted_variance[:, :baseline])
-    variance = np.zeros(len(level))
+    noise = pooled.fitted_variance[:, :baseline]
+    above, scale = _excess(level[:, :baseline], noise)
+    own, variance = ratio(above, scale), np.zeros(len(level))
     for kind in (single, ~single):
         if kind.any():
             common = max(0.0, float(above[kind].sum()) / max(float(scale[kind].sum()), TINY))
-            mixed = (ratio(above, scale) + _PRIOR_SERIES * common) / (1 + _PRIOR_SERIES)
-            variance = np.where(kind, np.maximum(mixed, common), variance)
+            # Of normal levels a sum of squares spreads by twice the sum of squared variances.
+            spread = 2 * ((1 + common * _inverse(noise, noise)) ** 2 * (noise > 0)).sum(axis=1)
+            known = ratio(scale**2, spread) * kind
+            variance = np.where(kind, np.maximum(shrunk(own, known, common), common), variance)
     return variance
+
+
+def shrunk(own: Floats, known: Floats, common: float) -> Floats:
+    """Return estimates nearer to a *common* one the less they differ, but for chance.
+
+    *known* are one over the variances of estimates; 0 for one that does not count.
+    """
+    whole = max(float(known.sum()), TINY)
+    excess = float((known * (own - common) ** 2).sum()) - max(int((known > 0).sum()) - 1, 0)
+    among = max(excess, 0.0) / max(whole - float((known**2).sum()) / whole, TINY)
+    return np.asarray(common + among * known / (among * known + 1) * (own - common))
 
 
 def day_freedom(single: Flags, baseline: int) -> Floats:
     """Return the degrees of freedom of the variance between days, by group."""
     freedom = np.full(len(single), float(max(baseline - 1, 1)))
-    freedom[single] *= min(int(single.sum()), 1 + _PRIOR_SERIES)
+    freedom[single] *= min(int(single.sum()), 1 + _SHARED_SERIES)
     return freedom
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, SeriesCohort, Subject
+from ett_service.detection.cells import shrunk
 from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options, Sample
 
 WEEK_DAYS = 7
@@ -31,7 +32,6 @@ _LAGS = 3  #: of which covariances are estimated
 _SIZES = (1.0, 4.0)  #: values a day that part small, middle and large cohorts
 _KINDS = len(_SIZES) + 2  #: of groups: single cohorts by their size, and all others
 _ROUNDS = 3
-_PRIOR_SERIES = 2.0  #: the pooled covariance counts as this many series of mean information
 _TINY = 1e-12
 
 Kinds = NDArray[np.intp]
@@ -300,9 +300,10 @@ def day_memory(
 ) -> GroupMemory:
     """Estimate the memory of days from *level* and its *precision*, groups by days.
 
-    The covariance of a series is shrunk to that of all series of its kind, and no less: too small
-    a covariance makes false alarms. The decay is that of the kind. Fitting a mean takes a part of
-    what days share away, which is given back. What is *usual* counts beside a subject's own.
+    The covariance of a series is that of all series of its kind, or more where it differs from
+    theirs by more than chance: too small a covariance makes false alarms. The decay is that of the
+    kind. Fitting a mean takes a part of what days share away, which is given back. What is *usual*
+    counts beside a subject's own.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
     evidence = Evidence(*np.zeros((2, _KINDS, _LAGS)))
@@ -392,7 +393,6 @@ class _Moments:
 
     def shrunk(self, lost: Floats, kind: Flags, common: Floats) -> Floats:
         """Return the covariance of neighbours by series, shrunk to the *common* one."""
-        sure, first = self.sure[0] * kind, float(common[0])
-        shared = _PRIOR_SERIES * sure.sum() / max(int(kind.sum()), 1)
-        own = ((self.products[0] + lost) * sure + first * shared) / np.maximum(sure + shared, _TINY)
+        first = float(common[0])
+        own = shrunk(self.products[0] + lost, self.sure[0] * kind, first)
         return np.asarray(np.maximum(own, max(first, 0.0)))
