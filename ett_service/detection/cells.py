@@ -133,11 +133,11 @@ def day_variance(level: Floats, pooled: Pooled, baseline: int, single: Flags) ->
             # Of normal levels a sum of squares spreads by twice the sum of squared variances.
             spread = 2 * ((1 + common * _inverse(noise, noise)) ** 2 * (noise > 0)).sum(axis=1)
             known = ratio(scale**2, spread) * kind
-            variance = np.where(kind, np.maximum(shrunk(own, known, common), common), variance)
+            variance = np.where(kind, np.maximum(_shrunk(own, known, common), common), variance)
     return variance
 
 
-def shrunk(own: Floats, known: Floats, common: float) -> Floats:
+def _shrunk(own: Floats, known: Floats, common: float) -> Floats:
     """Return estimates nearer to a *common* one the less they differ, but for chance.
 
     *known* are one over the variances of estimates; 0 for one that does not count.

@@ -14,15 +14,9 @@ from scipy.special import ndtr
 
 from ett_service.detection.background import background
 from ett_service.detection.cells import TINY, Cells, Pooled, day_freedom, day_variance, ratio
+from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory, kinds
 from ett_service.detection.sample import Flags, Floats, Ints
-from ett_service.detection.window import (
-    DayMemory,
-    Evidence,
-    Groups,
-    UsualMemory,
-    day_memory,
-    kinds,
-)
+from ett_service.detection.window import Groups
 
 _LEAST_FREEDOM = 5.0
 _MOST_SKEWNESS = 0.8  #: of a mean, and the score up to which it is corrected

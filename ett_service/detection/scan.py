@@ -16,6 +16,7 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
+from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.mix import mix_changes
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel
@@ -50,7 +51,7 @@ from ett_service.detection.verdict import (
     passes,
     without_explained,
 )
-from ett_service.detection.window import Groups, UsualMemory, Window, groups, usual_memory
+from ett_service.detection.window import Groups, Window, groups
 
 LATEST_DAYS = 7  #: that must still hold the change; whole weeks, so that weekdays do not matter
 

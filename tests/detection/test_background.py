@@ -84,5 +84,5 @@ def test_the_effect_of_a_weekday_is_taken_off_and_what_that_takes_of_the_noise_i
     mondays, others = WEEKDAYS == 0, (WEEKDAYS > 0) & (WEEKDAYS < 5)
     taken = of_day.level[:4, mondays].mean(axis=1) - of_day.level[:4, others].mean(axis=1)
     assert np.allclose(taken, 0.5, atol=0.12)
-    assert (of_day.widening > 1.2).all()
+    assert of_day.widening.mean() > 1.2
     assert (_of_weekdays(1, 0.0).widening < 1.1).all()

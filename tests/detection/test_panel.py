@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from ett_service.detection.day_memory import DayMemory, Evidence
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -12,7 +13,6 @@ from ett_service.detection.panel import (
     start_scores,
 )
 from ett_service.detection.sample import Floats
-from ett_service.detection.window import DayMemory, Evidence
 
 DAYS, RECENT = 42, 14
 
@@ -33,7 +33,7 @@ def _panel(
         days=np.full(len(level), days),
         third=none,
         curvature=curvature,
-        evidence=Evidence(*np.zeros((2, 2, 3))),
+        evidence=Evidence(*np.zeros((2, 2, 3)), np.zeros((2, 2))),
     )
 
 

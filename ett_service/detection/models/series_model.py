@@ -17,6 +17,7 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.detection.cells import Cells
+from ett_service.detection.day_memory import UsualMemory
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -27,7 +28,7 @@ from ett_service.detection.panel import (
     start_scores,
 )
 from ett_service.detection.sample import Flags, Floats, Ints, Options
-from ett_service.detection.window import Groups, UsualMemory, Window
+from ett_service.detection.window import Groups, Window
 
 Z_80 = 0.8416
 """Standard normal quantile of 0.8: what scores so much above a limit passes it 8 times in 10."""
