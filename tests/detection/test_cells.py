@@ -29,6 +29,27 @@ def test_rows_that_are_fitted_hide_nothing_of_the_variance_between_days(fitted: 
     assert pooled.precision(found)[0, -1] == pytest.approx(1 / (1 / ROWS + found[0]))
 
 
+def _of_days(spread: Floats, seed: int) -> Floats:
+    """Return the variance that is found where days of each series *spread* so much."""
+    draws = np.random.default_rng(seed)
+    of_rows = draws.normal(0, np.sqrt(1 / ROWS), (len(spread), DAYS))
+    conditions = draws.normal(0, 1, (len(spread), DAYS)) * spread[:, None]
+    pooled = Pooled.of(np.eye(len(spread)), _cells(conditions + of_rows, 1.0))
+    single = np.ones(len(spread), dtype=np.bool_)
+    return day_variance(pooled.level, pooled, BASELINE, single)
+
+
+def test_series_that_differ_by_chance_have_one_variance_between_days() -> None:
+    found = [_of_days(np.full(8, OF_DAYS), seed) for seed in range(60)]
+    assert float(np.mean(found)) == pytest.approx(OF_DAYS**2, rel=0.03)
+
+
+def test_a_series_whose_days_differ_more_keeps_its_own_variance() -> None:
+    found = np.mean([_of_days(np.array([1.0, *[OF_DAYS] * 7]), seed) for seed in range(60)], axis=0)
+    assert found[0] == pytest.approx(1.0, abs=0.2)
+    assert found[1:].max() < 0.3
+
+
 def test_levels_are_beside_the_mean_of_their_baseline() -> None:
     cells = _cells(np.random.default_rng(3).normal(5.0, 1.0, (3, DAYS)), 1.0)
     assert cells.level[:, :BASELINE].mean(axis=1) == pytest.approx(0.0)

@@ -65,6 +65,29 @@ def test_few_series_remember_as_other_subjects_do(memory: float, part: float) ->
     assert mean == pytest.approx(memory, abs=0.12)
 
 
+@pytest.mark.parametrize(("memory", "most"), [(0.0, 0.005), (0.6, 0.01)])
+def test_series_of_a_subject_that_differ_by_chance_have_one_memory(
+    memory: float, most: float
+) -> None:
+    precision, kind = np.full((4, DAYS), 1 / (1 + NOISE**2)), np.ones(4, dtype=np.intp)
+    levels = [_few(memory, seed) for seed in range(30)]
+    usual = usual_memory(day_memory(level, precision, kind).evidence for level in levels)
+    found = [day_memory(level, precision, kind, usual).memory.covariance for level in levels]
+    assert np.mean([covariance.std() for covariance in found]) < most
+    assert float(np.mean(found)) == pytest.approx(memory, abs=max(most, 0.05 * memory))
+
+
+def test_one_series_of_each_subject_whose_days_hang_together_stands_apart() -> None:
+    precision, kind = np.full((4, DAYS), 1 / (1 + NOISE**2)), np.ones(4, dtype=np.intp)
+    levels = [
+        np.concatenate([_few(0.0, seed)[:3], _few(0.8, seed + 100)[:1]]) for seed in range(30)
+    ]
+    usual = usual_memory(day_memory(level, precision, kind).evidence for level in levels)
+    found = [day_memory(level, precision, kind, usual).memory.covariance for level in levels]
+    *others, own = np.mean(found, axis=0)
+    assert own > max(others) + 0.2
+
+
 def test_a_subject_whose_days_hang_together_stands_apart_from_many_whose_do_not() -> None:
     precision, kind = np.full((SERIES, DAYS), 1 / (1 + NOISE**2)), np.ones(SERIES, dtype=np.intp)
     levels = [*(_levels(0.0, seed) for seed in range(9)), _levels(0.6, 9)]
