@@ -171,6 +171,8 @@ def _detect(args: argparse.Namespace) -> None:
 
 def _once(args: argparse.Namespace) -> None:
     _check_fleets(args)
+    if not 0 < args.q < 1:
+        raise Failure("--q lies between 0 and 1")
     seeds = range(args.seed, args.seed + args.fleets)
     by_cell = (search_once(cell, seeds, args.jobs, args.q) for cell in args.cells)
     write_one_search(list(counted(by_cell, "cells")))

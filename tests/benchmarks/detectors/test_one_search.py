@@ -4,6 +4,7 @@ import pytest
 
 from benchmarks.detectors.__main__ import main
 from benchmarks.detectors.one_search import search_once
+from ett_service.cli.verb import Exit
 
 
 @pytest.mark.slow
@@ -29,9 +30,15 @@ def test_a_larger_share_of_false_findings_finds_more() -> None:
 
 def test_it_prints_a_line_for_each_cell(capsys: pytest.CaptureFixture[str]) -> None:
     cells = ("null@12", "cell-2.5@12")
-    assert main(["once", "--cells", ",".join(cells), "--fleets", "1"]) == 0
+    assert main(["once", "--cells", ",".join(cells), "--fleets", "1"]) == Exit.DONE
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == [
         "cell", "fleets", "false/search", "right", "cell", "bound", "searched",
     ]  # fmt: skip
     assert [line.split()[:2] for line in lines] == [[cell, "1"] for cell in cells]
+
+
+@pytest.mark.parametrize("q", ["0", "1", "-0.1"])
+def test_a_share_that_is_none_is_refused(q: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["once", "--cells", "null@12", "--fleets", "1", "--q", q]) == Exit.FAILED
+    assert "between 0 and 1" in capsys.readouterr().err
