@@ -142,9 +142,8 @@ def _shrunk(own: Floats, known: Floats, common: float) -> Floats:
 
     *known* are one over the variances of estimates; 0 for one that does not count.
     """
-    whole = max(float(known.sum()), TINY)
-    excess = float((known * (own - common) ** 2).sum()) - max(int((known > 0).sum()) - 1, 0)
-    among = max(excess, 0.0) / max(whole - float((known**2).sum()) / whole, TINY)
+    above, weight = beyond_chance(own, known, np.full_like(own, common))
+    among = max(float(above), 0.0) / max(float(weight), TINY)
     return np.asarray(common + among * known / (among * known + 1) * (own - common))
 
 
@@ -162,13 +161,25 @@ def shared_day_variance(level: Floats, variance: Floats) -> float:
 
 
 def _excess(level: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    """Return the parts whose ratio is the variance between days (DerSimonian and Laird 1986)."""
+    """Return the parts whose ratio is the variance between days."""
     precision = _inverse(variance, variance)
-    whole = precision.sum(axis=1)
-    mean = ratio((precision * level).sum(axis=1), whole)
-    spread = (precision * (level - mean[:, None]) ** 2).sum(axis=1)
-    above = spread - np.maximum((precision > 0).sum(axis=1) - 1, 0)
-    return above, whole - ratio((precision**2).sum(axis=1), whole)
+    mean = ratio((precision * level).sum(axis=1), precision.sum(axis=1))
+    return beyond_chance(level, precision, mean[:, None], axis=1)
+
+
+def beyond_chance(
+    values: Floats, known: Floats, centre: Floats, axis: int = 0
+) -> tuple[Floats, Floats]:
+    """Return the parts whose ratio is by how much *values* vary, but for chance.
+
+    It is the variance of DerSimonian and Laird (1986), which is none where it is negative.
+    *known* are one over the variances of the values, 0 for one that does not count; *centre* is
+    their mean.
+    """
+    number = np.maximum((known > 0).sum(axis=axis) - 1, 0)
+    above = (known * (values - centre) ** 2).sum(axis=axis) - number
+    whole = known.sum(axis=axis)
+    return above, whole - ratio((known**2).sum(axis=axis), whole)
 
 
 def _inverse(variance: Floats, known: Floats) -> Floats:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ett_service.detection.cells import TINY, beyond_chance, ratio
 from ett_service.detection.sample import Flags, Floats
 
 _MOST_DECAY, _USUAL_DECAY = 0.85, 0.6
@@ -26,7 +27,6 @@ _LAGS = 3  #: of which covariances are estimated
 _SIZES = (1.0, 4.0)  #: values a day that part small, middle and large cohorts
 _KINDS = len(_SIZES) + 2  #: of groups: single cohorts by their size, and all others
 _ROUNDS = 3
-_TINY = 1e-12
 
 Kinds = NDArray[np.intp]
 
@@ -46,7 +46,7 @@ class DayMemory(NamedTuple):
 
         Days weigh by their *precision*, groups by days.
         """
-        whole = np.maximum(precision.sum(axis=1, keepdims=True), _TINY)
+        whole = np.maximum(precision.sum(axis=1, keepdims=True), TINY)
         return self.variance((precision / whole)[:, None, :])[:, 0]
 
     def variance(self, weights: Floats) -> Floats:
@@ -81,7 +81,7 @@ class Evidence(NamedTuple):
 
     correlation: Floats
     pairs: Floats  #: of days; one over the variance of each correlation
-    differing: Floats  #: by kind: squares above chance of how series differ, and their weight
+    differing: Floats  #: by kind, the parts of the variance from one series to the next
 
 
 class UsualMemory(NamedTuple):
@@ -98,17 +98,14 @@ def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
     if not of_subjects:
         return None
     correlation, pairs, differing = map(np.stack, zip(*of_subjects, strict=True))
-    whole = np.maximum(pairs.sum(axis=0), _TINY)
-    mean = (correlation * pairs).sum(axis=0) / whole
-    spread = (pairs * (correlation - mean) ** 2).sum(axis=0) - (len(of_subjects) - 1)
-    between = np.maximum(spread, 0.0) / np.maximum(whole - (pairs**2).sum(axis=0) / whole, _TINY)
-    return UsualMemory(mean, between[:, 0], _above_chance(differing.sum(axis=0)))
+    mean = ratio((correlation * pairs).sum(axis=0), pairs.sum(axis=0))
+    between = _variance(*beyond_chance(correlation, pairs, mean))
+    return UsualMemory(mean, between[:, 0], _variance(*differing.sum(axis=0).T))
 
 
-def _above_chance(differing: Floats) -> Floats:
-    """Return the variance by which series differ (DerSimonian and Laird 1986)."""
-    squares, weight = differing[..., 0], differing[..., 1]
-    return np.asarray(np.maximum(squares, 0.0) / np.maximum(weight, _TINY))
+def _variance(above: Floats, weight: Floats) -> Floats:
+    """Return the variance of which ``beyond_chance`` returned the parts."""
+    return np.asarray(np.maximum(above, 0.0) / np.maximum(weight, TINY))
 
 
 def kinds(values: Floats, single: Flags) -> Kinds:
@@ -156,7 +153,7 @@ def day_memory(
                 of_days = of_kind.decay(common)
                 series = moments.series(lost, same, of_kind.spread(common, of_days))
                 evidence.differing[place] = series.differing(common)
-                among = usual.among if usual else _above_chance(evidence.differing)
+                among = usual.among if usual else _variance(*evidence.differing.T)
                 covariance[same] = series.shrunk(common, float(among[place]))
                 decay[same] = of_days
         memory = DayMemory(covariance, decay)
@@ -186,13 +183,13 @@ class _KindMoments:
             return self.covariance
         error = 1 / np.maximum(self.pairs[0], 1.0)
         own = usual.between[place] / (usual.between[place] + error)
-        expected = usual.correlation[place] / np.maximum(self._unit, _TINY)
+        expected = usual.correlation[place] / np.maximum(self._unit, TINY)
         return np.asarray(own * self.covariance + (1 - own) * expected)
 
     def decay(self, covariance: Floats) -> float:
         """Return the factor on the covariance for each further day."""
         second, third = np.maximum(covariance[1:], 0.0)
-        prior = _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), _TINY))
+        prior = _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), TINY))
         near = max(float(covariance[0]) + second, 0.0)
         decay = (max(float(covariance[1]) + third, 0.0) + _USUAL_DECAY * prior) / (near + prior)
         return min(float(decay), _MOST_DECAY)
@@ -208,19 +205,16 @@ class _SeriesMoments:
     """The covariance of neighbours in each series of a kind."""
 
     covariance: Floats
-    sure: Floats  #: one over the variance of each
-    pairs: Floats  #: the same of a correlation
+    unit: Floats  #: what makes each a correlation
+    known: Floats  #: one over the variance of each correlation
 
-    def differing(self, common: Floats) -> tuple[float, float]:
-        """Return by how much they differ from a *common* one, as of ``Evidence``."""
-        squares = self.sure * (self.covariance - float(common[0])) ** 2
-        whole = max(float(self.pairs.sum()), _TINY)
-        freedom = max(int((self.pairs > 0).sum()) - 1, 0)
-        return float(squares.sum()) - freedom, whole - float((self.pairs**2).sum()) / whole
+    def differing(self, common: Floats) -> tuple[Floats, Floats]:
+        """Return by how much they differ about a *common* one, as of ``Evidence``."""
+        return beyond_chance(self.covariance * self.unit, self.known, float(common[0]) * self.unit)
 
     def shrunk(self, common: Floats, among: float) -> Floats:
         """Return them nearer to the *common* one, the less series vary *among* each other."""
-        own = among * self.pairs / (among * self.pairs + 1)
+        own = among * self.known / (among * self.known + 1)
         first = float(common[0])
         return np.maximum(first + own * (self.covariance - first), max(first, 0.0))
 
@@ -237,14 +231,14 @@ class _Moments:
 
     @classmethod
     def of(cls, level: Floats, precision: Floats) -> "_Moments":
-        whole = np.maximum(precision.sum(axis=1), _TINY)
+        whole = np.maximum(precision.sum(axis=1), TINY)
         weights = precision / whole[:, None]
         scaled = precision * (level - (weights * level).sum(axis=1)[:, None])
         products, sure, pairs = np.zeros((3, _LAGS, len(level)))
         for place, lag in enumerate(range(1, _LAGS + 1)):
             information = (precision[:, lag:] * precision[:, :-lag]).sum(axis=1)
             product = (scaled[:, lag:] * scaled[:, :-lag]).sum(axis=1)
-            products[place] = product / np.maximum(information, _TINY)
+            products[place] = product / np.maximum(information, TINY)
             sure[place] = information
             pairs[place] = ((precision[:, lag:] > 0) & (precision[:, :-lag] > 0)).sum(axis=1)
         return cls(products, sure, pairs, weights, 1 / whole)
@@ -253,9 +247,10 @@ class _Moments:
         """Sum the series of a kind up; *lost* is what fitting their means took."""
         sure = (self.sure * kind).sum(axis=1)
         total = ((self.products + lost) * self.sure * kind).sum(axis=1)
-        return _KindMoments(total / np.maximum(sure, _TINY), sure, (self.pairs * kind).sum(axis=1))
+        return _KindMoments(total / np.maximum(sure, TINY), sure, (self.pairs * kind).sum(axis=1))
 
     def series(self, lost: Floats, kind: Flags, spread: float) -> _SeriesMoments:
         """Return the neighbours of each series of a kind, whose products *spread* so much."""
-        own = (self.products[0] + lost)[kind]
-        return _SeriesMoments(own, self.sure[0, kind] / spread, self.pairs[0, kind] / spread)
+        own, pairs = (self.products[0] + lost)[kind], self.pairs[0, kind]
+        unit = np.sqrt(self.sure[0, kind] / np.maximum(pairs, 1.0))
+        return _SeriesMoments(own, unit, pairs / spread)
