@@ -243,8 +243,8 @@ def _gpu_seconds(
     """Return accelerator-seconds between two instants (in days), by day and cohort."""
     total = np.zeros((DAYS, cohorts))
     weight = attempts.gpus * DAY_S * np.broadcast_to(share, begin.shape)
-    first = np.floor(begin)
-    for later in range(1 + int(np.max(np.ceil(end) - first, initial=0))):
+    first, last = np.floor(begin), np.minimum(np.ceil(end), DAYS)  # some never end
+    for later in range(1 + int(np.max(last - first, initial=0))):
         day = first + later
         inside = np.clip(np.minimum(end, day + 1) - np.maximum(begin, day), 0, None) * weight
         within = (day >= 0) & (day < DAYS)

@@ -10,6 +10,7 @@ from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.fleet import SimulatedFleet, simulate
 from benchmarks.detectors.fleets.parameters import CHANGED_ON, DAYS
 from benchmarks.detectors.fleets.scenario import CAUSES, Scenario, ScenarioKind
+from benchmarks.detectors.fleets.shape import SHAPES
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Series
 from ett_service.detection.sample import Durations, Sample
@@ -228,6 +229,18 @@ def test_relabelling_moves_time_and_keeps_the_sum() -> None:
     np.testing.assert_allclose(moved.attempts.surplus.sum(axis=1), 0, atol=1e-9)
     assert moved.attempts.surplus[:, parameters.LAUNCHER].min() < 0
     assert moved.truth.impact == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.timeout(20)
+def test_an_attempt_of_a_million_days_holds_its_accelerators_to_the_last_day() -> None:
+    fleet = simulate(7002, Scenario(attempts_per_day=12, shape=SHAPES["heavy"]))
+    longest = int(fleet.attempts.ended_at.argmax())
+    assert fleet.attempts.ended_at[longest] > 1e6
+    shares = fleet.sample(DAYS - 1).shares
+    assert shares is not None
+    last = (shares.day == DAYS - 1) & (shares.cohort == fleet.attempts.cohort[longest])
+    held_us = sum(float(held[last].sum()) for held in shares.by_category.values())
+    assert held_us >= float(fleet.attempts.gpus[longest]) * DAY_US
 
 
 def test_what_hangs_never_has_a_length(plain: SimulatedFleet) -> None:

@@ -121,6 +121,7 @@ def _subjects() -> set[object]:
     """Return all subjects of a fleet."""
     return {
         *(phase.subject for phase in parameters.PHASES),
+        *parameters.MISSES.values(),
         parameters.TIME_TO_START,
         parameters.TIME_TO_RECOVER,
         parameters.UNSAVED_TIME,
