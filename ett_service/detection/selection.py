@@ -40,14 +40,18 @@ _BEFORE_DAYS = 7  #: on which an older change may have begun that shows in the r
 _DIFFERS = 2.5  #: score at which they surely differ from the days before
 
 
-def limit(chances: Floats, q: float) -> float:
-    """Return the largest p that Benjamini and Hochberg (1995) accept; at least that of one."""
+def limit(chances: Floats, q: float, most: int) -> float:
+    """Return the largest p that Benjamini and Hochberg (1995) accept; at least that of one.
+
+    One change shows in many series. No more than *most* changes are told apart, so none with a
+    larger p than that of so many would be accepted among them (``adjusted``).
+    """
     if not len(chances):
         return q
     ordered = np.sort(chances)
     bound = np.arange(1, len(ordered) + 1) * q / len(ordered)
     under = np.flatnonzero(ordered <= bound)
-    return float(bound[under[-1]] if len(under) else bound[0])
+    return float(bound[min(int(under[-1]), most - 1)] if len(under) else bound[0])
 
 
 def adjusted(chances: Sequence[float], series: int) -> list[float]:
@@ -134,10 +138,10 @@ def thresholds(scores: Sequence[Scores], q: float) -> list[Threshold]:
     ]
     shared = weights(_joined(expected), _joined(priors), q)
     by_model = np.split(shared, np.cumsum([int(used.sum()) for used in tested]))[:-1]
-    limits = {}
+    limits, most = {}, _MOST_ROUNDS * len(scores)
     for sign in (WORSE, BETTER):
         chances = [each.peaks(sign).p[used] for each, used in zip(scores, tested, strict=True)]
-        limits[sign] = limit(_joined(chances) / shared, q)
+        limits[sign] = limit(_joined(chances) / shared, q, most)
     answer = []
     for used, own in zip(tested, by_model, strict=True):
         weight = np.ones(len(used))

@@ -38,12 +38,19 @@ ETT = Subject(Metric.ETT_RATIO)
 
 def test_the_limit_is_that_of_benjamini_and_hochberg() -> None:
     chances = np.array([0.001, 0.008, 0.039, 0.041, 0.6])
-    assert limit(chances, 0.05) == pytest.approx(0.02)
+    assert limit(chances, 0.05, 5) == pytest.approx(0.02)
+
+
+def test_a_change_that_shows_in_many_series_lets_no_chance_pass_that_no_change_could_have() -> None:
+    chances = np.array([0.0] * 900 + [0.03] * 100)
+    assert limit(chances, 0.05, 1000) == pytest.approx(0.05)
+    assert limit(chances, 0.05, 8) == pytest.approx(8 * 0.05 / 1000)
+    assert adjusted([0.0] * 7 + [0.03], 1000)[-1] > 0.05
 
 
 def test_with_nothing_to_test_the_limit_is_that_of_one() -> None:
-    assert limit(np.array([0.5, 0.9]), 0.05) == pytest.approx(0.025)
-    assert limit(np.array([]), 0.05) == 0.05
+    assert limit(np.array([0.5, 0.9]), 0.05, 2) == pytest.approx(0.025)
+    assert limit(np.array([]), 0.05, 1) == 0.05
 
 
 def test_changes_count_among_themselves_and_series_as_they_were_tested() -> None:
