@@ -79,15 +79,20 @@ class Evidence(NamedTuple):
     How much of a day is noise of its own depends on the size of a cohort, and so does this.
     """
 
-    correlation: Floats
-    pairs: Floats  #: of days; one over the variance of each correlation
+    covariance: Floats
+    sure: Floats  #: one over the variance of each, were days independent
+    pairs: Floats  #: of days
     differing: Floats  #: by kind, the parts of the variance from one series to the next
 
 
 class UsualMemory(NamedTuple):
-    """The same of all subjects together."""
+    """The same of all subjects together.
 
-    correlation: Floats
+    Covariances are what is pooled, not correlations: what days share is of one size in subjects
+    whose own noise is large and in those where it is small, and only a part of a correlation.
+    """
+
+    covariance: Floats  #: by kind and lag
     between: Floats  #: by kind, the variance from one subject to the next
     among: Floats  #: by kind, the variance from one series of a subject to the next
 
@@ -97,10 +102,36 @@ def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
     of_subjects = list(evidence)
     if not of_subjects:
         return None
-    correlation, pairs, differing = map(np.stack, zip(*of_subjects, strict=True))
-    mean = ratio((correlation * pairs).sum(axis=0), pairs.sum(axis=0))
-    between = _variance(*beyond_chance(correlation, pairs, mean))
-    return UsualMemory(mean, between[:, 0], _variance(*differing.sum(axis=0).T))
+    covariance, sure, pairs, differing = map(np.stack, zip(*of_subjects, strict=True))
+    unit = np.sqrt(sure[:, :, 0] / np.maximum(pairs[:, :, 0], 1.0))
+    mean, between = _mean(covariance, sure), np.zeros(_KINDS)
+    for _ in range(_ROUNDS):
+        spread = _product_variance(mean[:, 0] * unit, _decay(mean.T))
+        known = sure / spread[:, :, None]
+        between = _variance(*beyond_chance(covariance, known, mean))[:, 0]
+        mean = _mean(covariance, known / (1 + known * between[:, None]))
+    return UsualMemory(mean, between, _variance(*differing.sum(axis=0).T))
+
+
+def _mean(covariance: Floats, weight: Floats) -> Floats:
+    return ratio((covariance * weight).sum(axis=0), weight.sum(axis=0))
+
+
+def _decay(covariance: Floats, prior: float = 0.0) -> Floats:
+    """Return the factor on a covariance for each further day; *covariance* has lags first.
+
+    *prior* is how much the usual decay counts, as a covariance.
+    """
+    second, third = np.maximum(covariance[1:], 0.0)
+    near = np.maximum(covariance[0] + second, 0.0) + prior
+    decay = ratio(np.maximum(covariance[1] + third, 0.0) + _USUAL_DECAY * prior, near)
+    return np.minimum(decay, _MOST_DECAY)
+
+
+def _product_variance(correlation: Floats, decay: Floats | float) -> Floats:
+    """Return the variance of a product of days by that of independent ones (Bartlett 1946)."""
+    near = np.maximum(correlation, 0.0)
+    return np.asarray(1 + near * (3 * near + 2 * decay) + (2 * near * decay) ** 2 / (1 - decay**2))
 
 
 def _variance(above: Floats, weight: Floats) -> Floats:
@@ -134,8 +165,8 @@ def day_memory(
     counts beside a subject's own.
     """
     memory = DayMemory(*np.zeros((2, len(level))))
-    correlation, pairs = np.zeros((2, _KINDS, _LAGS))
-    evidence = Evidence(correlation, pairs, np.zeros((_KINDS, 2)))
+    covariance, sure, pairs = np.zeros((3, _KINDS, _LAGS))
+    evidence = Evidence(covariance, sure, pairs, np.zeros((_KINDS, 2)))
     if level.shape[1] < 2 * _MOST_LAG:
         return GroupMemory(memory, evidence)
     moments = _Moments.of(level, precision)
@@ -147,7 +178,8 @@ def day_memory(
             same = kind == place
             if same.any():
                 of_kind = moments.of_kind(lost, same)
-                evidence.correlation[place] = of_kind.correlation
+                evidence.covariance[place] = of_kind.covariance
+                evidence.sure[place] = of_kind.sure
                 evidence.pairs[place] = of_kind.pairs
                 common = of_kind.beside(usual, place)
                 of_days = of_kind.decay(common)
@@ -169,35 +201,26 @@ class _KindMoments:
     pairs: Floats
 
     @property
-    def _unit(self) -> Floats:
-        """What makes a covariance a correlation."""
-        return np.sqrt(self.sure / np.maximum(self.pairs, 1.0))
-
-    @property
-    def correlation(self) -> Floats:
-        return self.covariance * self._unit
+    def _unit(self) -> float:
+        """What makes the first covariance a correlation."""
+        return float(np.sqrt(self.sure[0] / max(float(self.pairs[0]), 1.0)))
 
     def beside(self, usual: UsualMemory | None, place: int) -> Floats:
         """Return the covariances shrunk to what is usual, by how much subjects differ."""
         if usual is None:
             return self.covariance
-        error = 1 / np.maximum(self.pairs[0], 1.0)
+        expected = usual.covariance[place]
+        error = self.spread(expected, self.decay(expected)) / max(float(self.sure[0]), TINY)
         own = usual.between[place] / (usual.between[place] + error)
-        expected = usual.correlation[place] / np.maximum(self._unit, TINY)
         return np.asarray(own * self.covariance + (1 - own) * expected)
 
     def decay(self, covariance: Floats) -> float:
         """Return the factor on the covariance for each further day."""
-        second, third = np.maximum(covariance[1:], 0.0)
-        prior = _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), TINY))
-        near = max(float(covariance[0]) + second, 0.0)
-        decay = (max(float(covariance[1]) + third, 0.0) + _USUAL_DECAY * prior) / (near + prior)
-        return min(float(decay), _MOST_DECAY)
+        return float(_decay(covariance, _PRIOR_DECAY / np.sqrt(max(float(self.sure[0]), TINY))))
 
     def spread(self, covariance: Floats, decay: float) -> float:
-        """Return the variance of a product of days by that of independent ones (Bartlett 1946)."""
-        near = max(float(covariance[0] * self._unit[0]), 0.0)
-        return 1 + near * (3 * near + 2 * decay) + (2 * near * decay) ** 2 / (1 - decay**2)
+        """Return the variance of a product of days by that of independent ones."""
+        return float(_product_variance(covariance[0] * self._unit, decay))
 
 
 @dataclass(frozen=True, slots=True)

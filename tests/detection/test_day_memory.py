@@ -97,6 +97,23 @@ def test_a_subject_whose_days_hang_together_stands_apart_from_many_whose_do_not(
     assert last.covariance.mean() > 0.45
 
 
+def test_subjects_of_more_noise_share_no_more_of_their_days() -> None:
+    """All have the same conditions; where days are noisy their correlation is a fourth."""
+    draws, kind = np.random.default_rng(5), np.ones(4, dtype=np.intp)
+    noise = [0.0] * 15 + [2.0] * 15
+    levels = [
+        level + draws.normal(0, more, level.shape)
+        for level, more in zip([_few(0.6, seed) for seed in range(30)], noise, strict=True)
+    ]
+    precision = [np.full((4, DAYS), 1 / (1 + NOISE**2 + more**2)) for more in noise]
+    pairs = list(zip(levels, precision, strict=True))
+    usual = usual_memory(day_memory(*pair, kind).evidence for pair in pairs)
+    found = [day_memory(*pair, kind, usual).memory.covariance.mean() for pair in pairs]
+    assert np.mean(found[:15]) == pytest.approx(0.6, abs=0.1)
+    assert np.mean(found[15:]) == pytest.approx(0.6, abs=0.15)
+    assert max(found[15:]) < 0.9
+
+
 def test_the_kind_of_a_cohort_is_its_size() -> None:
     values, single = np.array([0.3, 1.0, 3.9, 4.0, 90.0]), np.array([True] * 4 + [False])
     assert kinds(values, single).tolist() == [0, 1, 1, 2, 3]

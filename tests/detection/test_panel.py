@@ -33,7 +33,7 @@ def _panel(
         days=np.full(len(level), days),
         third=none,
         curvature=curvature,
-        evidence=Evidence(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2))),
+        evidence=Evidence(*np.zeros((3, 2, 3)), np.zeros((2, 2))),
     )
 
 
