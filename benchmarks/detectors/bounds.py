@@ -4,8 +4,8 @@ A detector that knows the factor, the cohort, the phase, the days and the law st
 the values, and divides its share of false findings by all series. It is right with this
 chance; a search that must estimate all that cannot be.
 
-A second chance is that of a scan that knows the law and the noise, but not the day: it takes the
-best of the days on which the change may have begun, which are as likely to look like one.
+A second chance is that of a scan that knows the law and the noise, but not the day: it tries all
+days on which the change may have begun, any of which may look like one by chance.
 """
 
 import math
@@ -26,6 +26,7 @@ from benchmarks.detectors.fleets.shape import (
     Shape,
 )
 from benchmarks.detectors.scoring import WITHIN_DAYS, Chances
+from ett_service.detection.panel import CHANCE_OF_YOUNG, num_young
 from ett_service.detection.sample import Floats, Ints, Options
 from ett_service.detection.window import groups
 
@@ -90,10 +91,12 @@ def chances(fleet: SimulatedFleet) -> Chances:
     noise, of_seen = variance[np.ix_(seen, seen)], effect[seen]
     if not of_seen.any() or of_seen.all():
         return Chances(share, share)
-    steps = days[seen] >= days[-Options().recent_days :, None]
-    steps = steps[steps.any(axis=1) & ~steps.all(axis=1)]
+    recent = Options().recent_days
+    steps = days[seen] >= days[-recent:, None]
+    is_start = steps.any(axis=1) & ~steps.all(axis=1)
+    is_young = (np.arange(recent, 0, -1) <= num_young(recent))[is_start]
     known = float(ndtr(_weights(of_seen, noise) @ of_seen + ndtri(share)))
-    return Chances(known, _searched(steps, of_seen, noise, share))
+    return Chances(known, _searched(steps[is_start], is_young, of_seen, noise, share))
 
 
 def _weights(change: Floats, variance: Floats) -> Floats:
@@ -107,14 +110,30 @@ def _weights(change: Floats, variance: Floats) -> Floats:
     return np.asarray(best / np.sqrt(best @ variance @ best))
 
 
-def _searched(steps: NDArray[np.bool_], effect: Floats, variance: Floats, share: float) -> float:
-    """Return the chance that the best of *steps* scores more than their best does by chance."""
+def _searched(
+    steps: NDArray[np.bool_],
+    is_young: NDArray[np.bool_],
+    effect: Floats,
+    variance: Floats,
+    share: float,
+) -> float:
+    """Return the chance that one of *steps* scores more than the best do by chance.
+
+    Young ones have a small part of the *share*, as in the search.
+    """
     weights = np.stack([_weights(step.astype(np.float64), variance) for step in steps])
     alike = weights @ variance @ weights.T
     angles = np.arccos(np.clip(np.diag(alike, 1), -1.0, 1.0))
-    limit = float(brentq(lambda score: _largest(score, angles) - share, 1.0, 10.0))
+    limits = np.full(len(steps), np.inf)
+    for mine, part in ((is_young, CHANCE_OF_YOUNG), (~is_young, 1 - CHANCE_OF_YOUNG)):
+        near = angles[mine[1:] & mine[:-1]]
+        limits[mine] = brentq(_excess_chance, 1.0, 10.0, args=(near, part * share))
     scores = np.random.default_rng(0).multivariate_normal(weights @ effect, alike, _DRAWS)
-    return float((scores.max(axis=1) > limit).mean())
+    return float((scores > limits).any(axis=1).mean())
+
+
+def _excess_chance(score: float, angles: Floats, wanted: float) -> float:
+    return _largest(score, angles) - wanted
 
 
 def _largest(score: float, angles: Floats) -> float:

@@ -3,7 +3,8 @@
 For every start the days from it on are compared with those before; the largest score is the onset.
 The scores are correlated, so Efron's length heuristic (Biometrika 1997) bounds the chance of their
 maximum: two neighbours whose correlation is ``cos a`` add ``phi(z) (2/z) (Phi(z a / 2) - 1/2)`` to
-the chance of the first.
+the chance of the first. Young starts look like a change by chance more often than old ones, and
+seldom show one of a usual size, so they get a small part of the chance (Roeder and Wasserman 2009).
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,11 @@ _LEAST_FREEDOM = 5.0
 _MOST_SKEWNESS = 0.8  #: of a mean, and the score up to which it is corrected
 _MOST_SCORE = 4.0
 _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
+_YOUNG = 0.6  #: of the recent days: the later starts, in which only a large change shows
 _LEAST_INFORMATION = 1e-9  #: on either side, for a score
+
+CHANCE_OF_YOUNG = 0.1
+"""The part of the chance of a false finding that young starts have; old ones have the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,24 @@ class Starts:
     enough: Flags  #: whether both sides have enough values
     days: Ints  #: with rows after the start
 
+    @property
+    def num_young(self) -> int:
+        """The number of starts that are young; they come first."""
+        return num_young(self.score.shape[1])
+
+    def chance_of_old(self, score: Floats) -> Floats:
+        """Return a bound of the chance that an old start scores so much; by group."""
+        return self._chance(score, slice(self.num_young, None), 1 - CHANCE_OF_YOUNG)
+
+    def chance_of_young(self, score: Floats) -> Floats:
+        """Return the same of young starts."""
+        return self._chance(score, slice(self.num_young), CHANCE_OF_YOUNG)
+
+    def _chance(self, score: Floats, starts: slice, part: float) -> Floats:
+        """Return the chance in some *starts*, over the *part* of all chance that they have."""
+        by_chance = chance(score, self.share[:, starts], self.enough[:, starts])
+        return np.minimum(by_chance / part, 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
@@ -153,6 +176,11 @@ class Peaks:
     last: Ints  #: days since the start, at least 1; 0 where no start has enough values
     score: Floats
     p: Floats  #: one-sided; 1 without a start
+
+
+def num_young(starts: int) -> int:
+    """Return how many of the starts of as many recent days are young."""
+    return int(_YOUNG * starts)
 
 
 def start_scores(panel: Panel, most: int, fewest: Fewest) -> Starts:
@@ -202,12 +230,13 @@ def peaks(starts: Starts, sign: int, fewest_days: int) -> Peaks:
     Starts within the last *fewest_days* are penalised: noise that makes a change look younger
     than it is would delay its finding.
     """
-    allowed = starts.enough
-    score = np.where(allowed, sign * starts.score, -np.inf)
+    score = np.where(starts.enough, sign * starts.score, -np.inf)
     place = (score - _YOUNG_PENALTY * (starts.days < fewest_days)).argmax(axis=1)
-    best, some = score[np.arange(len(score)), place], allowed.any(axis=1)
-    p = np.where(some, chance(best, starts.share, allowed), 1.0)
-    return Peaks(np.where(some, place + 1, 0), np.where(some, best, 0.0), p)
+    best, some = score[np.arange(len(score)), place], starts.enough.any(axis=1)
+    of_young = score[:, : starts.num_young].max(axis=1, initial=-np.inf)
+    of_old = score[:, starts.num_young :].max(axis=1)
+    p = np.minimum(starts.chance_of_young(of_young), starts.chance_of_old(of_old))
+    return Peaks(np.where(some, place + 1, 0), np.where(some, best, 0.0), np.where(some, p, 1.0))
 
 
 def chance(score: Floats, share: Floats, allowed: Flags) -> Floats:

@@ -26,7 +26,7 @@ from ett_service.detection.models.series_model import (
     LevelModel,
     SeriesModel,
 )
-from ett_service.detection.panel import Starts, chance
+from ett_service.detection.panel import Starts
 from ett_service.detection.sample import Floats, FrozenBaseline, Ints, Memory, Options, Sample
 from ett_service.detection.selection import (
     BETTER,
@@ -353,9 +353,9 @@ def powers(scores: Scores, p: Floats, options: Options) -> list[Power]:
 
 
 def needed(starts: Starts, p: Floats) -> Floats:
-    """Return the score whose chance, over all starts, is *p*; the tail of a normal near it."""
+    """Return the score of an old start whose chance is *p*; the tail of a normal near it."""
     score = np.full(len(starts.score), _FIRST_GUESS)
     for _ in range(2):
-        more = 2 * np.log(np.maximum(chance(score, starts.share, starts.enough), 1e-300) / p)
+        more = 2 * np.log(np.maximum(starts.chance_of_old(score), 1e-300) / p)
         score = np.sqrt(np.maximum(score**2 + more, 1.0))
     return score

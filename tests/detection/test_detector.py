@@ -73,7 +73,7 @@ def test_a_ramp_is_found() -> None:
 
 @pytest.mark.parametrize("length", [1, 3])
 def test_some_bad_days_are_an_incident(length: int) -> None:
-    whole = fleet(slower(COMPILE, 4.0, 49, until=49 + length), a_day=(12, 12, 12, 12))
+    whole = fleet(slower(COMPILE, 4.0, 49, until=49 + length), a_day=(24, 12, 12, 12))
     findings = scan_of(at_end_of(50 + length, whole)).findings
     incidents = [finding for finding in findings if finding.series.subject == COMPILE]
     assert [(each.verdict, day_of(each)) for each in incidents] == [(Verdict.INCIDENT, 49)]

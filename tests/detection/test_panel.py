@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm, t
@@ -33,7 +35,7 @@ def _panel(
         days=np.full(len(level), days),
         third=none,
         curvature=curvature,
-        evidence=Evidence(*np.zeros((3, 2, 3)), np.zeros((2, 2))),
+        evidence=Evidence(none, none, none, none),
     )
 
 
@@ -52,6 +54,25 @@ def test_the_chances_of_noise_are_no_smaller_than_they_say() -> None:
     noise = _panel(np.random.default_rng(2).normal(0, 1, (20_000, DAYS)))
     best = peaks(start_scores(noise, RECENT, Fewest(1, 1)), 1, 3)
     assert (best.p < 0.01).mean() <= 0.011
+
+
+def test_a_small_change_of_two_weeks_needs_less_than_one_of_some_days() -> None:
+    scores = start_scores(_panel(np.zeros((1, DAYS))), RECENT, Fewest(1, 1))
+
+    def p_of(last: int, score: float) -> float:
+        changed = np.zeros((1, RECENT))
+        changed[0, last - 1] = score
+        return float(peaks(replace(scores, score=changed), 1, 3).p[0])
+
+    same = chance(np.array([3.7]), scores.share, scores.enough)[0]
+    assert p_of(12, 3.7) < 0.7 * same
+    assert same < p_of(4, 3.7) < 8 * same
+
+
+def test_what_is_large_after_some_days_is_not_lost_among_old_starts() -> None:
+    level = np.random.default_rng(3).normal(0, 0.1, (1, DAYS))
+    level[0, -3:] += 3.5
+    assert peaks(start_scores(_panel(level), RECENT, Fewest(1, 1)), 1, 3).p[0] < 1e-5
 
 
 def test_the_start_of_a_step_is_where_the_score_is_largest() -> None:

@@ -28,7 +28,7 @@ def test_who_has_to_search_the_day_sees_less_of_a_small_change_and_all_of_a_larg
         for factor in (1.3, 2.5)
     )
 
-    assert 0.5 * small.known < small.searched < 0.95 * small.known
+    assert 0.5 * small.known < small.searched < 0.98 * small.known
     assert large.searched == pytest.approx(large.known, abs=0.01)
 
 

@@ -71,7 +71,7 @@ def test_more_failures_everywhere_are_those_of_the_project() -> None:
 
 def test_larger_attempts_are_no_better_because_their_gpu_hours_fail_less() -> None:
     """From day 46 on a cohort runs small attempts where it ran large ones, which fail as often."""
-    chances = np.random.default_rng(4)
+    chances = np.random.default_rng(1)
     shares = np.full((2, len(COHORTS), DAYS), 0.5)
     shares[:, 2, :46], shares[:, 2, 46:] = [[0.9], [0.1]], [[0.1], [0.9]]
     events = np.stack([chances.poisson(6 * share) for share in shares])
