@@ -26,7 +26,7 @@ _YOUNG_PENALTY = 0.5  #: of the score of a start on the last days
 _YOUNG = 0.6  #: of the recent days: the later starts, in which only a large change shows
 _LEAST_INFORMATION = 1e-9  #: on either side, for a score
 
-CHANCE_OF_YOUNG = 0.1
+CHANCE_OF_YOUNG = 0.2
 """The part of the chance of a false finding that young starts have; old ones have the rest."""
 
 
