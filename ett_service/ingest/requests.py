@@ -137,10 +137,7 @@ MutedCohort = Annotated[
 class NewMute(
     NewRegressionMute, kw_only=True, forbid_unknown_fields=True, rename={"begin": "from"}
 ):
-    """Mute these cohorts and this phase: nobody is notified. What is left out is all of it.
-
-    Without `from` it begins now.
-    """
+    """Notify nobody of a cohort and phase; left out, of any. Without `from`, from now on."""
 
     cohort: MutedCohort | None = None
     phase: MutedPhase | None = None

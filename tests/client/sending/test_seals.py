@@ -10,7 +10,7 @@ from ett_service.client.sending.seals import Unsealing, bare
 
 LINES = Lines(Identity("j", "launch", rank=3, host="node-é"), "P")
 AT = 1_234_567
-LINE = LINES.line({"type": "progress", "step": 41}, AT)
+LINE = LINES.line({"type": "progress", "step": 617}, AT)
 SEALS = Unsealing("P", LINES.base_us)
 
 
@@ -30,8 +30,8 @@ def test_an_instant_before_the_machine_began_is_whole() -> None:
     ("was", "became"),
     [
         (b"progress", b"progrets"),
-        (b":41", b":40"),
-        (b":41", b":4 "),
+        (b":617", b":610"),
+        (b":617", b":61 "),
         (b'"seq":', b'"sea":'),
         (b'"P-', b'"Q-'),
         (b":1234567", b":1234568"),
