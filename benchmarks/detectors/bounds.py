@@ -124,16 +124,16 @@ def _searched(
     weights = np.stack([_weights(step.astype(np.float64), variance) for step in steps])
     alike = weights @ variance @ weights.T
     angles = np.arccos(np.clip(np.diag(alike, 1), -1.0, 1.0))
-    limits = np.full(len(steps), np.inf)
-    for mine, part in ((is_young, CHANCE_OF_YOUNG), (~is_young, 1 - CHANCE_OF_YOUNG)):
-        near = angles[mine[1:] & mine[:-1]]
-        limits[mine] = brentq(_excess_chance, 1.0, 10.0, args=(near, part * share))
+    young = _limit(angles[is_young[1:] & is_young[:-1]], CHANCE_OF_YOUNG * share)
+    old = _limit(angles[~is_young[1:] & ~is_young[:-1]], (1 - CHANCE_OF_YOUNG) * share)
+    limits = np.where(is_young, young, old)
     scores = np.random.default_rng(0).multivariate_normal(weights @ effect, alike, _DRAWS)
     return float((scores > limits).any(axis=1).mean())
 
 
-def _excess_chance(score: float, angles: Floats, wanted: float) -> float:
-    return _largest(score, angles) - wanted
+def _limit(angles: Floats, share: float) -> float:
+    """Return the score that the largest of neighbours passes with a chance of *share*."""
+    return float(brentq(lambda score: _largest(score, angles) - share, 1.0, 10.0))
 
 
 def _largest(score: float, angles: Floats) -> float:

@@ -103,7 +103,7 @@ def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
     if not of_subjects:
         return None
     covariance, sure, pairs, differing = map(np.stack, zip(*of_subjects, strict=True))
-    unit = np.sqrt(sure[:, :, 0] / np.maximum(pairs[:, :, 0], 1.0))
+    unit = _unit(sure[:, :, 0], pairs[:, :, 0])
     mean, between = _mean(covariance, sure), np.zeros(_KINDS)
     for _ in range(_ROUNDS):
         spread = _product_variance(mean[:, 0] * unit, _decay(mean.T))
@@ -111,6 +111,11 @@ def usual_memory(evidence: Iterable[Evidence]) -> UsualMemory | None:
         between = _variance(*beyond_chance(covariance, known, mean))[:, 0]
         mean = _mean(covariance, known / (1 + known * between[:, None]))
     return UsualMemory(mean, between, _variance(*differing.sum(axis=0).T))
+
+
+def _unit(sure: Floats, pairs: Floats) -> Floats:
+    """Return what makes covariances correlations."""
+    return np.asarray(np.sqrt(sure / np.maximum(pairs, 1.0)))
 
 
 def _mean(covariance: Floats, weight: Floats) -> Floats:
@@ -200,11 +205,6 @@ class _KindMoments:
     sure: Floats  #: information in each
     pairs: Floats
 
-    @property
-    def _unit(self) -> float:
-        """What makes the first covariance a correlation."""
-        return float(np.sqrt(self.sure[0] / max(float(self.pairs[0]), 1.0)))
-
     def beside(self, usual: UsualMemory | None, place: int) -> Floats:
         """Return the covariances shrunk to what is usual, by how much subjects differ."""
         if usual is None:
@@ -220,7 +220,7 @@ class _KindMoments:
 
     def spread(self, covariance: Floats, decay: float) -> float:
         """Return the variance of a product of days by that of independent ones."""
-        return float(_product_variance(covariance[0] * self._unit, decay))
+        return float(_product_variance(covariance[0] * _unit(self.sure, self.pairs)[0], decay))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,5 +275,4 @@ class _Moments:
     def series(self, lost: Floats, kind: Flags, spread: float) -> _SeriesMoments:
         """Return the neighbours of each series of a kind, whose products *spread* so much."""
         own, pairs = (self.products[0] + lost)[kind], self.pairs[0, kind]
-        unit = np.sqrt(self.sure[0, kind] / np.maximum(pairs, 1.0))
-        return _SeriesMoments(own, unit, pairs / spread)
+        return _SeriesMoments(own, _unit(self.sure[0, kind], pairs), pairs / spread)

@@ -137,7 +137,7 @@ MutedCohort = Annotated[
 class NewMute(
     NewRegressionMute, kw_only=True, forbid_unknown_fields=True, rename={"begin": "from"}
 ):
-    """Notify nobody of a cohort and phase; left out, of any. Without `from`, from now on."""
+    """Mute a cohort and a phase, or any that is left out; without `from`, from now on."""
 
     cohort: MutedCohort | None = None
     phase: MutedPhase | None = None

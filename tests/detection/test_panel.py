@@ -67,6 +67,9 @@ def test_a_small_change_of_two_weeks_needs_less_than_one_of_some_days() -> None:
     same = chance(np.array([3.7]), scores.share, scores.enough)[0]
     assert p_of(12, 3.7) < 0.7 * same
     assert same < p_of(4, 3.7) < 8 * same
+    assert chance(np.array([3.87]), scores.share, scores.enough)[0] == pytest.approx(5e-4, rel=0.1)
+    assert p_of(12, 3.68) == pytest.approx(5e-4, rel=0.1)
+    assert p_of(4, 4.16) == pytest.approx(5e-4, rel=0.1)
 
 
 def test_what_is_large_after_some_days_is_not_lost_among_old_starts() -> None:
