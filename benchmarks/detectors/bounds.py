@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.fleet import SimulatedFleet
+from benchmarks.detectors.fleets.parameters import PhaseModel
 from benchmarks.detectors.fleets.scenario import RAMP_DAYS, Scenario, ScenarioKind
 from benchmarks.detectors.fleets.shape import (
     MISS_FACTOR,
@@ -157,33 +158,30 @@ def _variance(count: Floats, days: Ints, fleet: SimulatedFleet) -> Floats:
     shared: Floats = conditions * shape.day_spread**2 * shape.day_memory**apart
     scenario = fleet.truth.scenario
     rise = np.log(scenario.factor) * (RAMP_DAYS / 2 if scenario.kind is ScenarioKind.RAMP else 1)
-    own = _variance_of_value(shape, phase.spread, float(rise)) / np.maximum(count, 1)
+    own = variance_of_value(shape, phase, float(rise)) / np.maximum(count, 1)
     return shared + np.diag(own)
 
 
 @lru_cache
-def _variance_of_value(shape: Shape, spread: float, rise: float) -> float:
+def variance_of_value(shape: Shape, phase: PhaseModel, rise: float) -> float:
     """Return the variance of a normal value that tells a rise as surely as one of the true law.
 
     Both have the same coefficient of Bhattacharyya (1943), which bounds the errors of any test.
     """
-    density = _density(shape, spread)
+    density = _density(shape, phase)
     shifted = np.interp(_GRID - rise, _GRID, density)
     alike = float(np.sqrt(density * shifted).sum()) * _STEP
     return -(rise**2) / (8 * math.log(alike))
 
 
-def _density(shape: Shape, spread: float) -> Floats:
+def _density(shape: Shape, phase: PhaseModel) -> Floats:
     """Return the density of a duration's logarithm, its job's share included."""
     below = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    logs = shape.logs(ndtri(below)[:, None], np.array([spread]))[:, 0]
-    modes = [(0.0, 1.0)]
-    if shape.has_modes and not shape.modes_are_known:
-        modes = [(0.0, 1 - MISS_SHARE), (float(np.log(MISS_FACTOR)), MISS_SHARE)]
+    logs = shape.logs(ndtri(below)[:, None], np.array([phase.spread]))[:, 0]
     least, most = np.log(parameters.TAIL_FACTORS)
     tails = np.linspace(float(least), float(most), 40)
     counted = np.zeros(len(_GRID))
-    for place, share in modes:
+    for place, share in _modes(shape, phase):
         for tail, weight in [(0.0, 1 - parameters.TAIL_SHARE)] + [
             (float(tail), parameters.TAIL_SHARE / len(tails)) for tail in tails
         ]:
@@ -193,3 +191,20 @@ def _density(shape: Shape, spread: float) -> Floats:
     kernel = np.exp(-((reach / parameters.JOB_SPREAD) ** 2) / 2)
     density = np.convolve(counted, kernel, mode="same")
     return np.asarray(density / (density.sum() * _STEP))
+
+
+def _modes(shape: Shape, phase: PhaseModel) -> list[tuple[float, float]]:
+    """Return the places and shares of the modes that no stratum tells apart."""
+    modes = [(0.0, 1.0)]
+    caches = []
+    if shape.has_modes and not shape.modes_are_known:
+        caches.append((np.log(MISS_FACTOR), MISS_SHARE))
+    if phase == parameters.PHASES[parameters.COMPILE]:
+        caches.append((np.log(1 - parameters.WARM_CACHE_SAVES), parameters.WARM_CACHE_SHARE))
+    for place, share in caches:
+        modes = [
+            (at + further, part * of_part)
+            for at, part in modes
+            for further, of_part in ((0.0, 1 - share), (float(place), share))
+        ]
+    return modes

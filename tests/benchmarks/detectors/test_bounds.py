@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.detectors.bounds import chances, goal, has_bound
+from benchmarks.detectors.bounds import chances, goal, has_bound, variance_of_value
+from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.fleet import simulate
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.fleets.shape import SHAPES
@@ -55,6 +56,14 @@ def test_a_law_with_a_peak_or_an_edge_shows_more_of_a_shift_than_a_normal_one(sh
 
 def test_modes_that_nobody_knows_hide_a_part_of_it() -> None:
     assert 0.1 < _chance("bimodal", 12, 1.3) < _chance("zipf", 12, 1.3)
+
+
+def test_a_warm_cache_that_no_stratum_tells_hides_a_part_of_a_slower_compile() -> None:
+    compiling, launching = (
+        variance_of_value(SHAPES["zipf"], parameters.PHASES[phase], 0.26)
+        for phase in (parameters.COMPILE, parameters.LAUNCHER)
+    )
+    assert 1.3 * launching < compiling < 2.5 * launching
 
 
 def test_the_goal_is_nine_tenths_of_a_bound_that_is_too_low_for_it() -> None:
