@@ -1,5 +1,6 @@
 """The form of residuals: their distribution, whatever it is, and what a value says beside it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,8 +14,9 @@ CUT = 2.0  #: standard deviations at which scores are cut
 _STEP = 0.05
 _REACH = 9.0  #: of the grid, in spreads
 _GRID = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
-_SHIFT = 0.75  #: in spreads, that values are scored for
-_FAR_SHIFT = 1.6  #: beside it, where there are modes: it must not be taken for another mode
+_SHIFTS = (0.4, 1.6)  #: in spreads, that values are scored for: a small one or a large one
+_SHIFTS_OF_MODES = (0.4, 1.2)  #: where there are modes: none must be taken for another mode
+_SMALL_SHIFT = 0.75  #: in spreads, which moves the mean score as far
 _BANDWIDTH = 0.9  #: times the spread by the fifth root of the number (Silverman 1986)
 _LEAST_BANDWIDTH = 0.15
 _TAIL = 0.02  #: weight of a broad density, in which tails lie
@@ -73,13 +75,13 @@ class Form:
     def _score(self) -> Floats:
         """The score by place of the grid; a small shift of the values moves its mean as far."""
         if self.has_modes:
-            return self._scaled(_standard(self._likelier(_SHIFT, _FAR_SHIFT), self.density))
+            return self._scaled(_standard(self._likelier(_SHIFTS_OF_MODES), self.density))
         straight = _standard(np.clip(_GRID, -CUT, CUT), self.density)
         part = self.values / (self.values + _PRIOR_VALUES)
-        likelier = _standard(self._likelier(_SHIFT), self.density)
+        likelier = _standard(self._likelier(_SHIFTS), self.density)
         return self._scaled(part * likelier + (1 - part) * straight)
 
-    def _likelier(self, *shifts: float) -> Floats:
+    def _likelier(self, shifts: Sequence[float]) -> Floats:
         """Return how much likelier values are after one of *shifts* than before."""
         after = sum(np.interp(_GRID - shift, _GRID, self.density) for shift in shifts)
         return self._with_tails(np.log(after) - np.log(self.density))
@@ -97,9 +99,9 @@ class Form:
         return score
 
     def _scaled(self, score: Floats) -> Floats:
-        half = _SHIFT / 2
+        half = _SMALL_SHIFT / 2
         up, down = (self._mean(score, shift) for shift in (half, -half))
-        return np.asarray((score - self._mean(score, 0.0)) / max((up - down) / _SHIFT, 0.1))
+        return np.asarray((score - self._mean(score, 0.0)) / max((up - down) / _SMALL_SHIFT, 0.1))
 
     def _mean(self, score: Floats, shift: float) -> float:
         return float(np.interp(_GRID + shift, _GRID, score) @ self.density)
@@ -107,8 +109,15 @@ class Form:
     @property
     def curvature(self) -> float:
         """How much further a shift by 1 moves the mean score up than 1, and less far down."""
-        up, down = (self._mean(self._score, shift) for shift in (_SHIFT / 2, -_SHIFT / 2))
-        return (up + down) / (_SHIFT**2 / 2)
+        up, down = (
+            self._mean(self._score, shift) for shift in (_SMALL_SHIFT / 2, -_SMALL_SHIFT / 2)
+        )
+        return (up + down) / (_SMALL_SHIFT**2 / 2)
+
+    @property
+    def information(self) -> float:
+        """What a value says of the place of all, in spreads: one over the variance of its score."""
+        return float(1 / (self._score**2 @ self.density))
 
     @property
     def rise_after_fit(self) -> float:
