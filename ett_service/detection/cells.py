@@ -12,7 +12,7 @@ import numpy as np
 from ett_service.detection.sample import Flags, Floats, Ints
 
 TINY = 1e-12
-_SHARED_SERIES = 2.0  #: what all cohorts say of the variance of days counts as this many more
+_SHARED_SERIES = 2.0  #: what all cohorts say of a variance counts as this many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +133,28 @@ def day_variance(level: Floats, pooled: Pooled, baseline: int, single: Flags) ->
             # Of normal levels a sum of squares spreads by twice the sum of squared variances.
             spread = 2 * ((1 + common * _inverse(noise, noise)) ** 2 * (noise > 0)).sum(axis=1)
             known = ratio(scale**2, spread) * kind
-            variance = np.where(kind, np.maximum(_shrunk(own, known, common), common), variance)
+            shrunk = common + part_of_own(own, known, common) * (own - common)
+            variance = np.where(kind, np.maximum(shrunk, common), variance)
     return variance
 
 
-def _shrunk(own: Floats, known: Floats, common: float) -> Floats:
-    """Return estimates nearer to a *common* one the less they differ, but for chance.
+def part_of_own(own: Floats, known: Floats, common: Floats | float) -> Floats:
+    """Return how much of each estimate is its *own*; the rest is what is *common*.
 
-    *known* are one over the variances of estimates; 0 for one that does not count.
+    It is the less, the less estimates differ but for chance. *known* are one over the variances of
+    estimates; 0 for one that does not count.
     """
     above, weight = beyond_chance(own, known, np.full_like(own, common))
     among = max(float(above), 0.0) / max(float(weight), TINY)
-    return np.asarray(common + among * known / (among * known + 1) * (own - common))
+    return np.asarray(among * known / (among * known + 1))
 
 
-def day_freedom(single: Flags, baseline: int) -> Floats:
-    """Return the degrees of freedom of the variance between days, by group."""
-    freedom = np.full(len(single), float(max(baseline - 1, 1)))
-    freedom[single] *= min(int(single.sum()), 1 + _SHARED_SERIES)
-    return freedom
+def shared_freedom(own: Floats, single: Flags) -> Floats:
+    """Return the degrees of freedom of variances of groups, by those of their *own* values.
+
+    Those of single cohorts lean on what all of them show.
+    """
+    return own * np.where(single, min(int(single.sum()), 1 + _SHARED_SERIES), 1.0)
 
 
 def shared_day_variance(level: Floats, variance: Floats) -> float:

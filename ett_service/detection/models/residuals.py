@@ -1,8 +1,9 @@
 """Residuals: the logarithm of each duration beside what the baseline expects of it.
 
 The expectation is a median: of the cohort, then of the stratum over all cohorts, then of the
-stratum in the cohort, each shrunk to the coarser one by how few rows it has, as in a median polish
-(Tukey 1977). What a residual says is its score by the form that residuals have, about the median of
+stratum in the cohort, as in a median polish (Tukey 1977). Strata count as far as they differ by
+more than chance, and so do the spreads of cohorts: each value that is fitted makes the rest less
+sure. What a residual says is its score by the form that residuals have, about the median of
 its day: neither three in a hundred starts that take ten times as long nor the skew of durations say
 much. Where residuals have two modes, medians would fall now into the one and now into the other;
 there the expectation is the most likely place of each cohort's form.
@@ -15,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ett_service.detection.cells import TINY, part_of_own, ratio
 from ett_service.detection.models.form import Form, scale
 from ett_service.detection.models.series_model import log_with_zeros, medians
 from ett_service.detection.ranks import MAD_TO_SIGMA
@@ -22,12 +24,14 @@ from ett_service.detection.sample import Durations, Flags, Floats
 
 RowNumbers = NDArray[np.intp]
 
-_PRIOR_JOBS = 8.0  #: a stratum's own median counts half at so many jobs
+_VARIANCE_OF_MEDIAN = np.pi / 2
+"""Of normal values, over that of their mean (Hampel 1974)."""
 _PRIOR_OF_DAY = 30.0  #: rows at which the median of a day counts half
-_PRIOR_SPREAD = 20.0  #: a cohort's own spread counts half at so many rows
+_VARIANCE_OF_LOG = 5.44
+"""Of the logarithm of a squared MAD of normal values, times their number (Hampel 1974)."""
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
-COHORT_PLACES, _STRATUM_PLACES, _PLACES_IN_COHORT = 1.0, 0.3, 0.1
-"""Standard deviations of places in the logarithm, where there are modes."""
+COHORT_PLACES, _STRATUM_PLACES = 1.0, 0.3
+"""Largest usual standard deviations of places in the logarithm, where there are modes."""
 _LEAST_SHARE = 0.02  #: that is expected of a cache's misses or hits
 
 
@@ -58,23 +62,26 @@ def residuals(
 
     Without an *expectation* it is the one that the module describes.
     """
-    log = log_with_zeros(rows.us)
+    logs = log_with_zeros(rows.us)
     cohort = rows.cohort.astype(np.intp)
     unit, size = _jobs(rows, baseline)
     jobs = baseline / size[unit]
-    expected, fitted = (expectation or _expected)(log, rows, cohorts, baseline, jobs)
-    log = log - expected
+    expected, fitted = (expectation or _expected)(logs, rows, cohorts, baseline, jobs)
+    log = logs - expected
     day = rows.day.astype(np.intp)
     of_day = _day_median(log, day)
-    spread = _spreads((log - of_day)[baseline], cohort[baseline], cohorts)
+    left = _left(cohort, jobs, fitted)
+    spread = _spreads((log - of_day)[baseline], cohort[baseline], left, jobs[baseline])
     form = Form.of(_finite(log - of_day, spread, cohort, baseline))
     if form.has_modes and expectation is None:
-        log, spread, form = _placed(log, rows, cohorts, baseline, spread)
+        log, common, form, fitted = _placed(logs, rows, cohorts, baseline, jobs)
+        spread = np.where(np.isfinite(spread), common, np.nan)
+        left = _left(cohort, jobs, fitted)
         of_day = np.zeros(len(log))
     cut = form.score((log - of_day) / spread[cohort]) * spread[cohort]
-    inflation = _inflation(cohort, jobs, fitted)
+    inflation = _inflation(left)
     weight = _weights(cut * inflation[cohort], baseline, unit, size, cut)
-    cut_spread = _cut_spread(cut, cohort, spread, baseline)
+    cut_spread = _cut_spread(cut, cohort, spread * np.sqrt(left), baseline)
     skewness = _skewness((cut / cut_spread[cohort])[baseline])
     typical = spread[np.isfinite(spread)]
     curvature = form.curvature / float(np.median(typical)) if len(typical) else 0.0
@@ -94,7 +101,7 @@ def share_residuals(rows: Durations, cohorts: int, baseline: Flags, counted: Fla
     variance = np.bincount(cohort, jobs * expected * (1 - expected), cohorts)
     weighed = np.bincount(cohort, jobs, cohorts)
     spread = np.sqrt(np.divide(variance, weighed, np.full(cohorts, np.nan), where=weighed > 0))
-    inflation = _inflation(cohort, jobs, fitted)
+    inflation = _inflation(_left(cohort, jobs, fitted))
     weight = _weights(own * inflation[cohort], baseline, unit, size, own)
     form = Form.of(_finite(own, spread, cohort, baseline))
     skewness = _skewness((own / spread[cohort])[baseline])
@@ -107,15 +114,17 @@ def _expected_share(
     """Return the share that is expected of each row, and how many were fitted for each cohort."""
     cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
     strata = int(stratum.max(initial=0)) + 1
-    own = counted - float((counted * jobs).sum()) / max(float(jobs.sum()), 1.0)
+    share = float((counted * jobs).sum()) / max(float(jobs.sum()), 1.0)
+    own = counted - share
     both = (cohort * strata + stratum, cohorts * strata)
-    left, shrinkage = own, np.zeros(0)
+    left, part = own, np.zeros(0)
     for group, size in ((cohort, cohorts), (stratum, strata), both):
-        count, total = np.bincount(group, jobs, size), np.bincount(group, jobs * left, size)
-        left = left - (total / (count + _PRIOR_JOBS))[group]
-        shrinkage = count / (count + _PRIOR_JOBS)
+        count, total = (np.bincount(group, of, size) for of in (jobs, jobs * left))
+        mean = ratio(total.astype(np.float64), count.astype(np.float64))
+        part = part_of_own(mean, count / max(share * (1 - share), TINY), 0.0)
+        left = left - (part * mean)[group]
     expected = np.clip(counted - left, _LEAST_SHARE, 1 - _LEAST_SHARE)
-    return expected, 1 + shrinkage.reshape(cohorts, strata).sum(axis=1)
+    return expected, 1 + part.reshape(cohorts, strata).sum(axis=1)
 
 
 def _skewness(standard: Floats) -> float:
@@ -130,26 +139,35 @@ def _finite(own: Floats, spread: Floats, cohort: RowNumbers, rows: Flags) -> Flo
 
 
 def _placed(
-    log: Floats, rows: Durations, cohorts: int, baseline: Flags, spread: Floats
-) -> tuple[Floats, Floats, Form]:
+    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
+) -> tuple[Floats, float, Form, Floats]:
     """Move cohorts, strata, and strata in cohorts to where their form is likeliest.
 
-    Return their residuals there, with the spread by cohort, and the form that these have.
+    Return their residuals there, with their spread, their form, and how many values were fitted for
+    each cohort.
     """
+    log = log - _of_cohort_and_stratum(log, rows, cohorts, baseline, jobs)
     cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
     strata = int(stratum.max(initial=0)) + 1
     used = baseline & np.isfinite(log)
-    common = max(scale(log[used]), _LEAST_SPREAD)
-    form = Form.of(log[used] / common)
     levels = ((cohort, cohorts, COHORT_PLACES), (stratum, strata, _STRATUM_PLACES))
-    both = (cohort * strata + stratum, cohorts * strata, _PLACES_IN_COHORT)
+    both = (cohort * strata + stratum, cohorts * strata, _STRATUM_PLACES)
+    common, form, part = *_form(log[used]), np.ones(0)
     for group, size, deviation in (*levels, *levels, both):
         tightness = np.full(size, (common / deviation) ** 2)
-        off = form.located(log[used] / common, group[used], size, tightness) * common
-        log = log - off[group]
-        common = max(scale(log[used]), _LEAST_SPREAD)
-        form = Form.of(log[used] / common)
-    return log, np.where(np.isfinite(spread), common, np.nan), form
+        off = form.located(log[used] / common, group[used], size, tightness)
+        count = np.bincount(group[used], jobs[used], size)
+        part = part_of_own(off, np.asarray(count * form.information, dtype=np.float64), 0.0)
+        log = log - (part * off * common)[group]
+        common, form = _form(log[used])
+    fitted = 1 + part.reshape(cohorts, strata).sum(axis=1)
+    return log, common, form, fitted
+
+
+def _form(log: Floats) -> tuple[float, Form]:
+    """Return the spread of values that have modes, and their form."""
+    common = max(scale(log), _LEAST_SPREAD)
+    return common, Form.of(log / common)
 
 
 def _day_median(log: Floats, day: RowNumbers) -> Floats:
@@ -176,50 +194,68 @@ def _expected(
     log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
 ) -> tuple[Floats, Floats]:
     """Return the expectation of each row, and how many values were fitted for each cohort."""
-    cohort = rows.cohort.astype(np.intp)
-    expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
-    fitted = np.ones(cohorts)
+    expected = _of_cohort_and_stratum(log, rows, cohorts, baseline, jobs)
     strata = int(rows.stratum.max(initial=0)) + 1
-    if strata > 1:
-        stratum = rows.stratum.astype(np.intp)
-        expected = expected + _shrunk_median(log - expected, stratum, strata, baseline, jobs)[0]
-        both = cohort * strata + stratum
-        more, shrinkage = _shrunk_median(log - expected, both, cohorts * strata, baseline, jobs)
-        expected = expected + more
-        fitted = fitted + shrinkage.reshape(cohorts, strata).sum(axis=1)
-    return expected, fitted
+    if strata == 1:
+        return expected, np.ones(cohorts)
+    both = rows.cohort.astype(np.intp) * strata + rows.stratum
+    more, part = _median_beyond(log - expected, both, cohorts * strata, baseline, jobs)
+    return expected + more, 1 + part.reshape(cohorts, strata).sum(axis=1)
 
 
-def _shrunk_median(
+def _of_cohort_and_stratum(
+    log: Floats, rows: Durations, cohorts: int, baseline: Flags, jobs: Floats
+) -> Floats:
+    """Return what is expected of each row by its cohort, and by its stratum in all of them."""
+    cohort, stratum = rows.cohort.astype(np.intp), rows.stratum.astype(np.intp)
+    expected = medians(log[baseline], cohort[baseline], cohorts)[cohort]
+    strata = int(stratum.max(initial=0)) + 1
+    return expected + _median_beyond(log - expected, stratum, strata, baseline, jobs)[0]
+
+
+def _median_beyond(
     log: Floats, group: RowNumbers, size: int, baseline: Flags, jobs: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the median of each row's group, shrunk to 0 by how few jobs it has, and how far."""
+    """Return the median of each row's group, so far as groups differ, and that part by group."""
     used = baseline & ~np.isnan(log)
     count = np.bincount(group[used], jobs[used], minlength=size)
-    shrinkage = count / (count + _PRIOR_JOBS)
     median = np.nan_to_num(medians(log[used], group[used], size))
-    return (median * shrinkage)[group], shrinkage
+    spread = MAD_TO_SIGMA * float(np.median(np.abs(log[used]))) if used.any() else 0.0
+    known = count / max(_VARIANCE_OF_MEDIAN * spread**2, TINY)
+    part = part_of_own(median, known, 0.0)
+    return (median * part)[group], part
 
 
-def _inflation(cohort: RowNumbers, jobs: Floats, fitted: Floats) -> Floats:
-    """Return by how much future values spread more than fitted ones, by cohort.
+def _left(cohort: RowNumbers, jobs: Floats, fitted: Floats) -> Floats:
+    """Return the part of the variance of values that is left where they were fitted, by cohort."""
+    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
+    return np.maximum(1 - fitted / count, 0.5)
+
+
+def _inflation(left: Floats) -> Floats:
+    """Return by how much future values spread more than fitted ones, of which some is *left*.
 
     It is the root of Akaike's final prediction error (1969), ``(n + k) / (n - k)``.
     """
-    count = np.bincount(cohort, jobs, minlength=len(fitted)) + 1
-    return np.sqrt((count + fitted) / np.maximum(count - fitted, count / 2))
+    return np.sqrt((2 - left) / left)
 
 
-def _spreads(log: Floats, cohort: RowNumbers, cohorts: int) -> Floats:
-    """Return robust standard deviations by cohort, shrunk to that of all rows."""
+def _spreads(log: Floats, cohort: RowNumbers, left: Floats, jobs: Floats) -> Floats:
+    """Return robust standard deviations by cohort, nearer to that of all rows the less they differ.
+
+    *jobs* is the part of a job that each row is.
+    """
+    cohorts, least = len(left), _LEAST_SPREAD / MAD_TO_SIGMA
     if not len(log):
         return np.full(cohorts, np.nan)
-    deviation = np.abs(log)
-    pooled = MAD_TO_SIGMA * float(np.median(deviation))
-    count = np.bincount(cohort, minlength=cohorts)
-    own = MAD_TO_SIGMA * np.nan_to_num(medians(deviation, cohort, cohorts))
-    square = (count * own**2 + _PRIOR_SPREAD * pooled**2) / (count + _PRIOR_SPREAD)
-    return np.where(count > 0, np.maximum(np.sqrt(square), _LEAST_SPREAD), np.nan)
+    deviation = np.abs(log) / np.sqrt(left[cohort])
+    pooled = max(float(np.median(deviation)), least)
+    own = np.maximum(np.nan_to_num(medians(deviation, cohort, cohorts)), least)
+    differing = 2 * np.log(own / pooled)
+    known = np.bincount(cohort, jobs, cohorts) / _VARIANCE_OF_LOG
+    common = float(known @ differing / known.sum())
+    nearer = common + part_of_own(differing, known, common) * (differing - common)
+    return np.where(known > 0, MAD_TO_SIGMA * pooled * np.exp(nearer / 2), np.nan)
 
 
 def _cut_spread(cut: Floats, cohort: RowNumbers, spread: Floats, baseline: Flags) -> Floats:

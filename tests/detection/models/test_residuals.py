@@ -87,3 +87,50 @@ def test_values_of_later_days_score_as_those_of_the_baseline_whatever_their_law(
     later = standard[~early].mean() - standard[early].mean()
     assert scored.curvature > 0.1
     assert abs(later) < 2 * np.sqrt(2 / (number / 2))
+
+
+def _cohorts(
+    seed: int, spreads: np.typing.ArrayLike, values: int = 80, apart: float = 0.0
+) -> Durations:
+    """Return a value a day of each cohort, of ten strata that lie *apart* in each cohort."""
+    draws, strata = np.random.default_rng(seed), 10
+    spread = np.repeat(np.asarray(spreads, dtype=np.float64), values)
+    cohort = np.repeat(np.arange(len(spread) // values), values).astype(np.int32)
+    stratum = draws.integers(0, strata, len(spread)).astype(np.int32)
+    places = draws.normal(0, apart, (len(spread) // values, strata))
+    seconds = 100 * np.exp(draws.normal(0, spread) + places[cohort, stratum])
+    day = np.tile(np.arange(values), len(spread) // values).astype(np.int32)
+    return replace(rows(seconds, day, cohort), stratum=stratum)
+
+
+def test_cohorts_that_spread_alike_have_one_spread() -> None:
+    alike = _cohorts(10, np.full(20, 0.3))
+    spread = residuals(alike, 20, alike.day < 60).spread
+    assert spread.mean() == pytest.approx(0.3, rel=0.1)
+    assert spread.std() / spread.mean() < 0.04
+
+
+def test_cohorts_that_spread_more_have_a_spread_of_their_own() -> None:
+    unlike = _cohorts(11, np.repeat([0.2, 0.6], 10))
+    spread = residuals(unlike, 20, unlike.day < 60).spread
+    assert spread[10:].mean() / spread[:10].mean() == pytest.approx(3, rel=0.15)
+
+
+@pytest.mark.parametrize(("apart", "least", "most"), [(0.0, 0.96, 1.0), (0.6, 0.6, 0.8)])
+def test_strata_are_fitted_as_far_as_they_differ(apart: float, least: float, most: float) -> None:
+    """Each value that is fitted makes the rest less sure."""
+    of_strata = _cohorts(12, np.full(20, 0.3), apart=apart)
+    early = of_strata.day < 60
+    residual = residuals(of_strata, 20, early)
+    assert least < residual.fitted.mean() < most
+    later = (residual.cut / residual.cut_spread[of_strata.cohort])[~early]
+    assert later.std() == pytest.approx(1, abs=0.12)
+
+
+def test_places_of_modes_are_fitted_as_far_as_strata_differ() -> None:
+    alike = _cohorts(13, np.full(8, 0.3), values=240)
+    missed = np.random.default_rng(13).random(len(alike.us)) < 0.3
+    modes = replace(alike, us=np.where(missed, alike.us * 8, alike.us))
+    residual = residuals(modes, 8, modes.day < 180)
+    assert residual.form.has_modes
+    assert residual.fitted.mean() > 0.97
