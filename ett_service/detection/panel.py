@@ -136,10 +136,12 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
 def _freedom(
     days: Floats, memory: DayMemory, precision: Floats, effective: Floats, baseline: int
 ) -> Floats:
-    """Return the degrees of freedom of the variance of each group's mean (Satterthwaite 1946).
+    """Return the degrees of freedom of the variance of each group's mean.
 
     What comes from *days* is known by as many of the *baseline* as are independent, what comes from
-    rows by their *effective* number.
+    rows by their *effective* number. Each counts by its part of the variance; Satterthwaite (1946)
+    has squares of parts, which are of estimates that are independent: the variance of days is what
+    that of rows leaves.
     """
     precision = precision[:, :baseline]
     whole = np.maximum(precision.sum(axis=1), TINY)
@@ -147,7 +149,7 @@ def _freedom(
     part = ratio(days * (precision**2).sum(axis=1) / whole**2 + shared, 1 / whole + shared)
     of_days = max(baseline - 1, 1) * memory.independence(precision)
     of_rows = np.maximum(effective[:, :baseline].sum(axis=1), 1.0)
-    return np.asarray(1 / (part**2 / of_days + (1 - part) ** 2 / of_rows))
+    return np.asarray(1 / (part / of_days + (1 - part) / of_rows))
 
 
 class Fewest(NamedTuple):

@@ -16,14 +16,12 @@ from ett_service.core.regressions.finding import (
     Subject,
     Verdict,
 )
-from ett_service.detection.day_memory import UsualMemory, usual_memory
 from ett_service.detection.mix import mix_changes
 from ett_service.detection.models import METRICS
 from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
     Z_80,
     Change,
-    LevelModel,
     SeriesModel,
 )
 from ett_service.detection.panel import Starts
@@ -39,6 +37,7 @@ from ett_service.detection.selection import (
     gone,
     thresholds,
 )
+from ett_service.detection.usual_days import with_usual_days
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -138,7 +137,7 @@ def _is_followed(finding: Finding, memory: Memory) -> bool:
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a window's subjects; those of durations share what they say of days."""
+    """The models of a window's subjects, which share what they say of days."""
 
     window: Window
     groups: Groups
@@ -148,18 +147,12 @@ class Models:
     @classmethod
     def of(cls, window: Window, groups: Groups, memory: Memory) -> "Models":
         """Make the model of each subject."""
-        by_subject, evidence = dict[Subject, SeriesModel](), []
-        for subject in window.sample.subjects:
-            model = METRICS[subject.metric].model(subject, window, groups, memory)
-            if isinstance(model, DurationModel) and not METRICS[subject.metric].in_bursts:
-                evidence.append(model.panel.evidence)
-                model = replace(model)  # without that panel
-            by_subject[subject] = model
-        usual = usual_memory(evidence)
-        remembering = {
-            subject: remembering_days(model, usual) for subject, model in by_subject.items()
-        }
-        return cls(window, groups, memory, remembering)
+        models = (
+            METRICS[subject.metric].model(subject, window, groups, memory)
+            for subject in window.sample.subjects
+        )
+        by_subject = {model.subject: model for model in with_usual_days(models)}
+        return cls(window, groups, memory, by_subject)
 
     def phases(self) -> Iterator[SeriesModel]:
         """Yield the models of all phases."""
@@ -228,16 +221,6 @@ def _by_kind(changes: Iterable[Candidate]) -> Iterator[list[Candidate]]:
     for candidate in changes:
         by_kind.setdefault((candidate.sign, candidate.lasting.lasts), []).append(candidate)
     yield from by_kind.values()
-
-
-def remembering_days(model: SeriesModel, usual: UsualMemory | None) -> SeriesModel:
-    """Return a model that takes its days for as alike as is usual, unless they come in bursts."""
-    if METRICS[model.subject.metric].in_bursts:
-        return model
-    if isinstance(model, DurationModel):
-        modes = model.modes and replace(model.modes, usual=usual)
-        return replace(model, usual=usual, modes=modes)
-    return replace(model, usual=usual) if isinstance(model, LevelModel) else model
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ _VARIANCE_OF_LOG = 5.44
 _LEAST_SPREAD = 0.02  #: in the logarithm; less is the resolution of clocks
 COHORT_PLACES, _STRATUM_PLACES = 1.0, 0.3
 """Largest usual standard deviations of places in the logarithm, where there are modes."""
+_LAST_PART = 1 / 6  #: of the baseline, in which a change may have begun: a week of six
 _LEAST_SHARE = 0.02  #: that is expected of a cache's misses or hits
 
 
@@ -72,7 +73,7 @@ def residuals(
     of_day = _day_median(log, day)
     left = _left(cohort, jobs, fitted)
     spread = _spreads((log - of_day)[baseline], cohort[baseline], left, jobs[baseline])
-    form = Form.of(_finite(log - of_day, spread, cohort, baseline))
+    form = Form.of(_finite(log - of_day, spread, cohort, _settled(baseline, day)))
     if form.has_modes and expectation is None:
         log, common, form, fitted = _placed(logs, rows, cohorts, baseline, jobs)
         spread = np.where(np.isfinite(spread), common, np.nan)
@@ -162,6 +163,12 @@ def _placed(
         common, form = _form(log[used])
     fitted = 1 + part.reshape(cohorts, strata).sum(axis=1)
     return log, common, form, fitted
+
+
+def _settled(baseline: Flags, day: RowNumbers) -> Flags:
+    """Return the rows of the baseline without its last days: what began there is no second mode."""
+    days = int(day[baseline].max(initial=-1)) + 1
+    return np.asarray(baseline & (day < days - int(_LAST_PART * days)))
 
 
 def _form(log: Floats) -> tuple[float, Form]:

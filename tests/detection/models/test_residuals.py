@@ -134,3 +134,9 @@ def test_places_of_modes_are_fitted_as_far_as_strata_differ() -> None:
     residual = residuals(modes, 8, modes.day < 180)
     assert residual.form.has_modes
     assert residual.fitted.mean() > 0.97
+
+
+def test_what_began_in_the_last_days_of_the_baseline_is_no_second_mode() -> None:
+    rows = _rows(14)
+    slower = replace(rows, us=np.where(rows.day >= 38, rows.us * 5, rows.us))
+    assert not residuals(slower, 1, slower.day < 42).form.has_modes
