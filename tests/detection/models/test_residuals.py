@@ -137,6 +137,8 @@ def test_places_of_modes_are_fitted_as_far_as_strata_differ() -> None:
 
 
 def test_what_began_in_the_last_days_of_the_baseline_is_no_second_mode() -> None:
-    rows = _rows(14)
-    slower = replace(rows, us=np.where(rows.day >= 38, rows.us * 5, rows.us))
-    assert not residuals(slower, 1, slower.day < 42).form.has_modes
+    day = np.repeat(np.arange(56, dtype=np.int32), 6)
+    slower = np.where(day >= 38, 500.0, 100.0)
+    spread = np.exp(np.random.default_rng(14).normal(0, 0.2, len(day)))
+    changed = rows(slower * spread, day, 0 * day)
+    assert not residuals(changed, 1, day < 42).form.has_modes
