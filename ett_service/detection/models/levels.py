@@ -58,13 +58,11 @@ class DurationModel(LevelModel):
     modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
     def change(self, group: int, start: int, stop: int) -> Change:
-        inside = self.groups.members[group][self.rows.cohort] > 0
-        early = inside & (self.rows.day < start)
-        late = inside & (self.rows.day >= start) & (self.rows.day < stop)
+        early, late = self._sides(group, start, stop)
         log_ratio, low, high = self._shift_of_means(group, early, late)
         mean_ratio = float(np.exp(log_ratio))
         if not self.is_of_means:
-            log_ratio = self._shift(group, early, late)
+            log_ratio = self.shift(group, start, stop)
             days = np.arange(self.window.days)
             precision = self.panel.precision[group] * (days < stop)
             low, high = interval(self.panel.level[group], precision, days >= start)
@@ -97,12 +95,13 @@ class DurationModel(LevelModel):
         log_factor = np.minimum(np.maximum(shift, floor), _MAX_LOG)
         return np.where(enough & (shift < _MAX_LOG), np.exp(log_factor), np.inf)
 
-    def _shift(self, group: int, early: Flags, late: Flags) -> float:
-        """Return the shift of logarithms, without the background and what was taken off.
+    def shift(self, group: int, start: int, stop: int) -> float:
+        """Return by how much logarithms of these days lie above those of all days before.
 
-        Where there are modes it is the likeliest shift of both: the middle of few values lies now
-        in one mode and now in the other.
+        They are without the background and what was taken off. Where there are modes it is the
+        likeliest shift of both: the middle of few values lies now in one mode and now in the other.
         """
+        early, late = self._sides(group, start, stop)
         residual = self._residual(group)
         finite = np.isfinite(residual)
         if not self.form.has_modes:
@@ -122,6 +121,12 @@ class DurationModel(LevelModel):
         parts = (np.var(side) / (len(side) * np.mean(side) ** 2) for side in sides)
         error = Z_95 * float(np.sqrt(sum(parts)))
         return float(np.log(after / before)), -error, error
+
+    def _sides(self, group: int, start: int, stop: int) -> tuple[Flags, Flags]:
+        """Return the rows of a group before *start*, and from there to *stop*."""
+        inside = self.groups.members[group][self.rows.cohort] > 0
+        early = inside & (self.rows.day < start)
+        return early, inside & (self.rows.day >= start) & (self.rows.day < stop)
 
     def _residual(self, group: int) -> Floats:
         rows = self.rows
