@@ -12,7 +12,7 @@ import numpy as np
 from ett_service.detection.sample import Flags, Floats, Ints
 
 TINY = 1e-12
-_SHARED_SERIES = 2.0  #: what all cohorts say of a variance counts as this many more
+_SHARED_SERIES = 2.0  #: what all cohorts say of the variance of days counts as this many more
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +149,11 @@ def part_of_own(own: Floats, known: Floats, common: Floats | float) -> Floats:
     return np.asarray(among * known / (among * known + 1))
 
 
-def shared_freedom(own: Floats, single: Flags) -> Floats:
-    """Return the degrees of freedom of variances of groups, by those of their *own* values.
-
-    Those of single cohorts lean on what all of them show.
-    """
-    return own * np.where(single, min(int(single.sum()), 1 + _SHARED_SERIES), 1.0)
+def day_freedom(single: Flags, baseline: int) -> Floats:
+    """Return the degrees of freedom of the variance between days, by group."""
+    freedom = np.full(len(single), float(max(baseline - 1, 1)))
+    freedom[single] *= min(int(single.sum()), 1 + _SHARED_SERIES)
+    return freedom
 
 
 def shared_day_variance(level: Floats, variance: Floats) -> float:

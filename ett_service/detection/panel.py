@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from ett_service.detection.background import background
-from ett_service.detection.cells import TINY, Cells, Pooled, day_variance, ratio, shared_freedom
+from ett_service.detection.cells import TINY, Cells, Pooled, day_freedom, day_variance, ratio
 from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory, kinds
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import Groups
@@ -115,7 +115,7 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     days = days + memory.of_mean(precision[:, early])
     precision = own.precision(days)
     memory, evidence = day_memory(level[:, early], precision[:, early], kind, usual)
-    freedom = shared_freedom(_freedom(days, memory, precision, effective, cells.baseline), single)
+    freedom = day_freedom(single, cells.baseline) * memory.independence(precision[:, early])
     rows = groups.members @ cells.weight.sum(axis=1)
     of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
     return Panel(
@@ -131,25 +131,6 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
         curvature=cells.curvature,
         evidence=evidence,
     )
-
-
-def _freedom(
-    days: Floats, memory: DayMemory, precision: Floats, effective: Floats, baseline: int
-) -> Floats:
-    """Return the degrees of freedom of the variance of each group's mean.
-
-    What comes from *days* is known by as many of the *baseline* as are independent, what comes from
-    rows by their *effective* number. Each counts by its part of the variance; Satterthwaite (1946)
-    has squares of parts, which are of estimates that are independent: the variance of days is what
-    that of rows leaves.
-    """
-    precision = precision[:, :baseline]
-    whole = np.maximum(precision.sum(axis=1), TINY)
-    shared = memory.of_mean(precision)
-    part = ratio(days * (precision**2).sum(axis=1) / whole**2 + shared, 1 / whole + shared)
-    of_days = max(baseline - 1, 1) * memory.independence(precision)
-    of_rows = np.maximum(effective[:, :baseline].sum(axis=1), 1.0)
-    return np.asarray(1 / (part / of_days + (1 - part) / of_rows))
 
 
 class Fewest(NamedTuple):

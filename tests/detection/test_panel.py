@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from ett_service.detection.cells import Cells, centred
 from ett_service.detection.day_memory import DayMemory, Evidence
 from ett_service.detection.panel import (
     Fewest,
@@ -12,12 +11,10 @@ from ett_service.detection.panel import (
     as_normal,
     as_student,
     chance,
-    panel,
     peaks,
     start_scores,
 )
 from ett_service.detection.sample import Floats
-from ett_service.detection.window import Groups
 
 DAYS, RECENT = 42, 14
 
@@ -98,20 +95,6 @@ def test_a_students_t_becomes_a_normal_score_and_back(score: float, freedom: flo
     normal = as_normal(np.array([score]), np.array([freedom]))
     assert norm.sf(abs(normal[0])) == pytest.approx(t.sf(abs(score), freedom), rel=0.12)
     assert as_student(normal, np.array([freedom]))[0] == pytest.approx(score)
-
-
-@pytest.mark.parametrize(("of_days", "least", "most"), [(0.0, 300, 700), (5.0, 60, 130)])
-def test_an_error_is_as_sure_as_what_it_comes_from(of_days: float, least: int, most: int) -> None:
-    """Of 42 days with four rows each, the rows are known better than the days."""
-    cohorts, rows, draws = 12, 4.0, np.random.default_rng(6)
-    level = draws.normal(0, rows**-0.5, (cohorts, DAYS + RECENT))
-    level += of_days * draws.normal(0, 1, level.shape)
-    counts, ones = np.full(level.shape, rows), np.ones(cohorts)
-    weekday, count = np.arange(level.shape[1]) % 7, counts.astype(np.int64)
-    cells = Cells(level, counts, counts, count, ones, ones, DAYS, weekday)
-    names = tuple((("cluster", "c"), ("model", str(model))) for model in range(cohorts))
-    each = Groups(names, np.eye(cohorts), (True,) * cohorts)
-    assert least < np.median(panel(centred(cells), each).freedom) < most
 
 
 def test_conditions_that_slow_more_than_they_speed_up_give_no_more_false_alarms() -> None:
