@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 from scipy.special import ndtr
@@ -24,6 +25,7 @@ from ett_service.detection.models.series_model import (
     Change,
     SeriesModel,
 )
+from ett_service.detection.models.usual_days import with_usual_days
 from ett_service.detection.panel import Starts
 from ett_service.detection.sample import Floats, FrozenBaseline, Ints, Memory, Options, Sample
 from ett_service.detection.selection import (
@@ -37,7 +39,6 @@ from ett_service.detection.selection import (
     gone,
     thresholds,
 )
-from ett_service.detection.usual_days import with_usual_days
 from ett_service.detection.verdict import (
     Context,
     beside_outages,
@@ -147,12 +148,15 @@ class Models:
     @classmethod
     def of(cls, window: Window, groups: Groups, memory: Memory) -> "Models":
         """Make the model of each subject."""
-        models = (
-            METRICS[subject.metric].model(subject, window, groups, memory)
-            for subject in window.sample.subjects
-        )
-        by_subject = {model.subject: model for model in with_usual_days(models)}
-        return cls(window, groups, memory, by_subject)
+
+        def made(in_bursts: bool) -> Iterator[SeriesModel]:
+            for subject in window.sample.subjects:
+                metric = METRICS[subject.metric]
+                if metric.in_bursts == in_bursts:
+                    yield metric.model(subject, window, groups, memory)
+
+        models = chain(with_usual_days(made(in_bursts=False)), made(in_bursts=True))
+        return cls(window, groups, memory, {model.subject: model for model in models})
 
     def phases(self) -> Iterator[SeriesModel]:
         """Yield the models of all phases."""

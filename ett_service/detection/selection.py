@@ -278,21 +278,13 @@ def began_earlier(model: SeriesModel, group: int, start: int, sign: int, options
     by half of the change or more.
     """
     days, edge = np.arange(model.days), model.days - options.recent_days
-    half = sign * _size(model, group, start, model.days) / 2
+    half = sign * model.size(group, start, model.days) / 2
     for begin in range(max(edge - _BEFORE_DAYS, 1), edge):
         latest = (days >= begin) & (days < edge)
         before = model.contrast(group, latest, days < begin)
-        if sign * before.score >= _DIFFERS and sign * _size(model, group, begin, edge) >= half:
+        if sign * before.score >= _DIFFERS and sign * model.size(group, begin, edge) >= half:
             return True
     return False
-
-
-def _size(model: SeriesModel, group: int, start: int, stop: int) -> float:
-    """Return the size of a change; levels of durations rise no further than they are cut."""
-    if isinstance(model, DurationModel) and not model.is_of_means:
-        return model.shift(group, start, stop)
-    days = np.arange(model.days)
-    return model.contrast(group, (days >= start) & (days < stop), days < start).effect
 
 
 def gone(sample: Sample, series: Iterable[Series], recent_days: int) -> tuple[Series, ...]:

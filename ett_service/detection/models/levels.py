@@ -12,7 +12,9 @@ a baseline of its own a setting is left out. The medians of a finding are of its
 level: values of other settings are moved there by the settings' distance in the baseline.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from ett_service.core.intervals import HOUR_US
 from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.cells import Cells, centred
+from ett_service.detection.day_memory import UsualMemory
 from ett_service.detection.models.form import Form
 from ett_service.detection.models.residuals import (
     COHORT_PLACES,
@@ -32,6 +35,7 @@ from ett_service.detection.models.series_model import (
     Z_95,
     Change,
     LevelModel,
+    LevelSort,
     interval,
     log_with_zeros,
     medians,
@@ -57,12 +61,25 @@ class DurationModel(LevelModel):
     is_of_means: bool = False  #: whether a change is that of the mean: of how many rows are long
     modes: "DurationModel | None" = None  #: the same rows by how many of them are slow, if known
 
+    @property
+    def sort(self) -> LevelSort:
+        return type(self), self.is_of_means
+
+    def all_levels(self) -> Iterator[LevelModel]:
+        yield self
+        if self.modes is not None:
+            yield self.modes
+
+    def with_usual(self, usual: Mapping[LevelSort, UsualMemory | None]) -> Self:
+        modes = self.modes and self.modes.with_usual(usual)
+        return replace(super().with_usual(usual), modes=modes)
+
     def change(self, group: int, start: int, stop: int) -> Change:
         early, late = self._sides(group, start, stop)
         log_ratio, low, high = self._shift_of_means(group, early, late)
         mean_ratio = float(np.exp(log_ratio))
         if not self.is_of_means:
-            log_ratio = self.shift(group, start, stop)
+            log_ratio = self._shift(group, early, late)
             days = np.arange(self.window.days)
             precision = self.panel.precision[group] * (days < stop)
             low, high = interval(self.panel.level[group], precision, days >= start)
@@ -95,13 +112,18 @@ class DurationModel(LevelModel):
         log_factor = np.minimum(np.maximum(shift, floor), _MAX_LOG)
         return np.where(enough & (shift < _MAX_LOG), np.exp(log_factor), np.inf)
 
-    def shift(self, group: int, start: int, stop: int) -> float:
-        """Return by how much logarithms of these days lie above those of all days before.
+    def size(self, group: int, start: int, stop: int) -> float:
+        """Return the shift of logarithms: levels rise no further than scores are cut."""
+        if self.is_of_means:
+            return super().size(group, start, stop)
+        return self._shift(group, *self._sides(group, start, stop))
 
-        They are without the background and what was taken off. Where there are modes it is the
-        likeliest shift of both: the middle of few values lies now in one mode and now in the other.
+    def _shift(self, group: int, early: Flags, late: Flags) -> float:
+        """Return the shift of logarithms, without the background and what was taken off.
+
+        Where there are modes it is the likeliest shift of both: the middle of few values lies now
+        in one mode and now in the other.
         """
-        early, late = self._sides(group, start, stop)
         residual = self._residual(group)
         finite = np.isfinite(residual)
         if not self.form.has_modes:

@@ -111,6 +111,10 @@ class RateModel:
         late = np.arange(self.days) >= start
         return self.contrast(group, late, ~late)
 
+    def size(self, group: int, start: int, stop: int) -> float:
+        days = np.arange(self.days)
+        return self.contrast(group, (days >= start) & (days < stop), days < start).effect
+
     def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start
         return self._between(members, float(self.dispersion.max()), late, ~late).score
@@ -121,15 +125,13 @@ class RateModel:
     def without_change(self, group: int, start: int, stop: int) -> "RateModel":
         days = np.arange(self.days)
         late = (days >= start) & (days < stop)
-        factor = np.exp(self.contrast(group, late, days < start).effect)
+        factor = np.exp(self.size(group, start, stop))
         changed = np.outer(self.groups.members[group] > 0, late)
         return replace(self, expected=np.where(changed, self.expected * factor, self.expected))
 
     def change(self, group: int, start: int, stop: int) -> Change:
-        days = np.arange(self.days)
-        late = (days >= start) & (days < stop)
         before, after = self._side(group, 0, start), self._side(group, start, stop)
-        log_ratio = self.contrast(group, late, days < start).effect
+        log_ratio = self.size(group, start, stop)
         error = float(
             np.sqrt(self.dispersion[group] * (1 / (before.n + _HALF) + 1 / (after.n + _HALF)))
         )

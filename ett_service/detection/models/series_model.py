@@ -1,8 +1,9 @@
 """The series model of a subject in all groups of cohorts, and the base of models of levels."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +137,10 @@ class SeriesModel(Protocol):
         """Compare a group's days from *start* on with those before."""
         ...
 
+    def size(self, group: int, start: int, stop: int) -> float:
+        """Return how much worse days from *start* to *stop* are; half a change has half of it."""
+        ...
+
     def score_of(self, members: Floats, start: int) -> float:
         """Return the score of a change on day *start* in any cohorts: 1 for each member."""
         ...
@@ -153,6 +158,10 @@ class SeriesModel(Protocol):
         ...
 
 
+LevelSort: TypeAlias = tuple[type["LevelModel"], bool]
+"""What levels are of: days share as much in all subjects of one sort."""
+
+
 @dataclass(frozen=True)
 class LevelModel:
     """A series model of levels by cohort and day, which durations and ETT% complete."""
@@ -163,6 +172,18 @@ class LevelModel:
     cells: Cells
     removed: Floats  #: what was taken off the levels, by cohort and day
     usual: UsualMemory | None = field(default=None, kw_only=True)  #: of days, of other subjects
+
+    @property
+    def sort(self) -> LevelSort:
+        return type(self), False
+
+    def all_levels(self) -> Iterator["LevelModel"]:
+        """Yield the models of all levels of the subject, each of one sort."""
+        yield self
+
+    def with_usual(self, usual: Mapping[LevelSort, UsualMemory | None]) -> Self:
+        """Return the model with the memory of days that is *usual* for each sort of its levels."""
+        return replace(self, usual=usual.get(self.sort))
 
     @cached_property
     def panel(self) -> Panel:
@@ -199,6 +220,10 @@ class LevelModel:
     def since(self, group: int, start: int) -> Contrast:
         late = np.arange(self.days) >= start
         return self.contrast(group, late, ~late)
+
+    def size(self, group: int, start: int, stop: int) -> float:
+        days = np.arange(self.days)
+        return self.contrast(group, (days >= start) & (days < stop), days < start).effect
 
     def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start
