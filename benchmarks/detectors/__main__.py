@@ -5,9 +5,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.detectors.bounds import told
 from benchmarks.detectors.calibration import pooled, spreads
 from benchmarks.detectors.causes import by_cause
 from benchmarks.detectors.engines import FAMILIES, engines, frontier
+from benchmarks.detectors.fleets.parameters import PHASES
 from benchmarks.detectors.fleets.scenario import Scenario
 from benchmarks.detectors.fleets.shape import SHAPES
 from benchmarks.detectors.labelled import compare, compare_best, read_labelled
@@ -99,6 +101,14 @@ def _parser() -> argparse.ArgumentParser:
     spread.add_argument("--seed", type=int, default=7000, help="of the first (default 7000)")
     spread.add_argument("--shapes", type=_words(SHAPES), default=list(SHAPES), help="(default all)")
     spread.add_argument("--rates", type=int, nargs="+", default=[12, 60], help="attempts a day")
+    surely = acts.add_parser(
+        "told",
+        help="print how surely scores of values tell a slowdown; 1 is all that the law allows",
+        description="Print, for each shape and phase, how surely the score of a value tells a "
+        "slowdown, relative to what its law allows: the shares are those of standard deviations.",
+    )
+    surely.add_argument("--factor", type=float, default=1.6, help="of the slowdown (default 1.6)")
+    surely.add_argument("--shapes", type=_words(SHAPES), default=list(SHAPES), help="(default all)")
     return parser
 
 
@@ -201,11 +211,24 @@ def _spread(args: argparse.Namespace) -> None:
             print(f"{shape:>10} {rate:4} a day  {'  '.join(cells)}", flush=True)
 
 
+def _told(args: argparse.Namespace) -> None:
+    if args.factor <= 1:
+        raise Failure("--factor is over 1")
+    for shape in args.shapes:
+        cells = (
+            f"{phase.subject.phase or phase.subject.metric} "
+            f"{told(SHAPES[shape], phase, args.factor):.2f}"
+            for phase in PHASES
+        )
+        print(f"{shape:>10}  {'  '.join(cells)}", flush=True)
+
+
 _ACTS: Mapping[str, Callable[[argparse.Namespace], None]] = {
     "detect": _detect,
     "once": _once,
     "changepoints": _change_points,
     "spread": _spread,
+    "told": _told,
 }
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ from benchmarks.detectors.fleets.shape import (
     Shape,
 )
 from benchmarks.detectors.scoring import WITHIN_DAYS, Chances
+from ett_service.detection.models.residuals import residuals
 from ett_service.detection.panel import CHANCE_OF_YOUNG, num_young
-from ett_service.detection.sample import Floats, Ints, Options
+from ett_service.detection.sample import Durations, Floats, Ints, Options
 from ett_service.detection.window import groups
 
 _KINDS = frozenset({ScenarioKind.CELL, ScenarioKind.RAMP, ScenarioKind.SECOND, ScenarioKind.HITS})
@@ -51,6 +52,8 @@ _STEP = 0.01
 _GRID = np.arange(-8.0, 12.0, _STEP)
 _QUANTILES = 20_001
 _DRAWS = 4_000
+_COHORTS, _VALUES, _DAYS = 20, 4_000, 40  #: of which scores are taken
+_MEDIAN_US = 60e6
 
 
 def has_bound(scenario: Scenario) -> bool:
@@ -172,6 +175,28 @@ def variance_of_value(shape: Shape, phase: PhaseModel, rise: float) -> float:
     shifted = np.interp(_GRID - rise, _GRID, density)
     alike = float(np.sqrt(density * shifted).sum()) * _STEP
     return -(rise**2) / (8 * math.log(alike))
+
+
+def told(shape: Shape, phase: PhaseModel, factor: float) -> float:
+    """Return how surely the score of a value tells a slowdown, relative to what the law allows.
+
+    Both are in standard deviations of a value. The score is that of the search; one of twenty
+    cohorts that are alike becomes slower halfway.
+    """
+    draws, density = np.random.default_rng(0), _density(shape, phase)
+    number = _COHORTS * _VALUES
+    logs = draws.choice(_GRID, number, p=density / density.sum())
+    cohort = np.repeat(np.arange(_COHORTS, dtype=np.int32), _VALUES)
+    day = np.tile(np.arange(_VALUES, dtype=np.int32) % _DAYS, _COHORTS)
+    is_late, is_changed, rise = day >= _DAYS // 2, cohort == 0, math.log(factor)
+    us = np.rint(_MEDIAN_US * np.exp(logs + rise * (is_late & is_changed))).astype(np.int64)
+    alike, job = np.zeros(number, dtype=np.int32), np.arange(number, dtype=np.int32)
+    scored = residuals(
+        Durations(us, day, cohort, alike, job, np.ones(number), us), _COHORTS, ~is_late
+    )
+    after, before = (scored.cut[is_changed & side].mean() for side in (is_late, ~is_late))
+    of_score = float((after - before) / scored.cut_spread[0])
+    return of_score * math.sqrt(variance_of_value(shape, phase, rise)) / rise
 
 
 def _density(shape: Shape, phase: PhaseModel) -> Floats:

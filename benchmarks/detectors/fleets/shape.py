@@ -189,4 +189,4 @@ SHAPES: Mapping[str, Shape] = {
         ),
     )
 }
-"""By name. ``laplace`` and ``uniform`` are kept for checks: nothing was tuned on them."""
+"""By name. ``uniform`` is kept for checks: nothing was tuned on it."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.detectors.bounds import chances, goal, has_bound, variance_of_value
+from benchmarks.detectors.bounds import chances, goal, has_bound, told, variance_of_value
 from benchmarks.detectors.fleets import parameters
 from benchmarks.detectors.fleets.fleet import simulate
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
@@ -64,6 +64,20 @@ def test_a_warm_cache_that_no_stratum_tells_hides_a_part_of_a_slower_compile() -
         for phase in (parameters.COMPILE, parameters.LAUNCHER)
     )
     assert 1.3 * launching < compiling < 2.5 * launching
+
+
+@pytest.mark.parametrize(
+    ("shape", "phase", "least"),
+    [
+        ("zipf", parameters.SCHEDULING, 0.95),
+        ("laplace", parameters.LAUNCHER, 0.92),
+        ("bimodal", parameters.SCHEDULING, 0.84),
+    ],
+)
+def test_a_score_tells_a_slowdown_about_as_surely_as_its_law_allows(
+    shape: str, phase: int, least: float
+) -> None:
+    assert least < told(SHAPES[shape], parameters.PHASES[phase], 1.6) < 1.05
 
 
 def test_the_goal_is_nine_tenths_of_a_bound_that_is_too_low_for_it() -> None:

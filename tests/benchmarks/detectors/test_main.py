@@ -99,6 +99,15 @@ def test_without_otava_it_says_how_to_get_it(bench: Bench, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_it_prints_how_surely_scores_tell_a_slowdown(bench: Bench) -> None:
+    told = bench("told", "--shapes", "zipf", "--factor", "1.6")
+    assert (told.returncode, told.stderr) == (Exit.DONE, "")
+    words = told.stdout.split()
+    assert words[0] == "zipf"
+    assert 0.9 < float(words[words.index("scheduling") + 1]) < 1.05
+    assert "over 1" in bench("told", "--factor", "1").stderr
+
+
 def test_series_that_people_labelled_are_scored(bench: Bench, tmp_path: Path) -> None:
     if not FOLDER.exists():
         pytest.skip(f"Apache Otava is not in {FOLDER}")

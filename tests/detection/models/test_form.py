@@ -8,11 +8,9 @@ WITHIN = 0.3
 SPREAD = 0.5
 
 
-def _modes(
-    seed: int, values: int = 4_000, missed: float = 0.3, within: float = WITHIN
-) -> np.typing.NDArray[np.float64]:
+def _modes(seed: int, values: int = 4_000, missed: float = 0.3) -> np.typing.NDArray[np.float64]:
     draws = np.random.default_rng(seed)
-    return draws.normal(0, within, values) + MISS * (draws.random(values) < missed)
+    return draws.normal(0, WITHIN, values) + MISS * (draws.random(values) < missed)
 
 
 def test_scores_of_normal_values_are_a_straight_line_that_ends() -> None:
@@ -100,22 +98,3 @@ def test_scores_curve_where_a_shift_up_says_more_than_one_down() -> None:
     of_starts = np.where(draws.random(4000) < 0.3, 4.0, 0.0) + draws.normal(0, 1, 4000)
     assert Form.of(of_starts).curvature > 0.2
     assert abs(Form.of(draws.normal(0, 1, 4000)).curvature) < 0.1
-
-
-@pytest.mark.parametrize(("has_modes", "least"), [(False, 0.9), (True, 0.78)])
-def test_a_score_tells_a_shift_about_as_surely_as_any_can(has_modes: bool, least: float) -> None:
-    """The most that a law allows is by how alike values are after a shift (Bhattacharyya 1943).
-
-    Modes overlap, and allow a little less than one of them would.
-    """
-    shift, within, scale_of_laplace = 0.4, 0.5, WITHIN / np.sqrt(2)
-    half = shift / 2 / scale_of_laplace
-    alike = -((shift / within) ** 2) / 8 if has_modes else np.log1p(half) - half
-    values = np.random.default_rng(5).laplace(0, scale_of_laplace, 20_000)
-    unit = 1.4826 * float(np.median(abs(values)))
-    if has_modes:
-        values = _modes(5, 20_000, within=within)
-        unit = scale(values)
-    form = Form.of(values / unit)
-    usual, after = form.score(values / unit), form.score((values + shift) / unit)
-    assert (after.mean() - usual.mean()) / usual.std() > least * np.sqrt(-8 * alike)
