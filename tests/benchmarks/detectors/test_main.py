@@ -98,7 +98,6 @@ def test_without_otava_it_says_how_to_get_it(bench: Bench, tmp_path: Path) -> No
     assert "pip install --no-deps --target" in done.stderr
 
 
-@pytest.mark.slow
 def test_it_prints_how_surely_scores_tell_a_slowdown(bench: Bench) -> None:
     told = bench("told", "--shapes", "zipf", "--factor", "1.6")
     assert (told.returncode, told.stderr) == (Exit.DONE, "")
@@ -108,6 +107,7 @@ def test_it_prints_how_surely_scores_tell_a_slowdown(bench: Bench) -> None:
     assert "over 1" in bench("told", "--factor", "1").stderr
 
 
+@pytest.mark.slow
 def test_series_that_people_labelled_are_scored(bench: Bench, tmp_path: Path) -> None:
     if not FOLDER.exists():
         pytest.skip(f"Apache Otava is not in {FOLDER}")
