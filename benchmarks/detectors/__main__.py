@@ -95,12 +95,7 @@ def _parser() -> argparse.ArgumentParser:
         "deviation of the scores of small, middle and large cohorts and of groups of them, how "
         "many of 10,000 are over 3 and under -3 (13 and 13 are right), and their number.",
     )
-    spread.add_argument(
-        "--fleets", type=int, default=12, help="of each shape and rate (default 12)"
-    )
-    spread.add_argument("--seed", type=int, default=7000, help="of the first (default 7000)")
-    spread.add_argument("--shapes", type=_words(SHAPES), default=list(SHAPES), help="(default all)")
-    spread.add_argument("--rates", type=int, nargs="+", default=[12, 60], help="attempts a day")
+    _add_spread(spread)
     surely = acts.add_parser(
         "told",
         help="print how surely scores of values tell a slowdown; 1 is all that the law allows",
@@ -142,6 +137,15 @@ def _add_fleets(act: argparse.ArgumentParser) -> None:
         "--seed", type=int, default=1, help="seed of each cell's first fleet (default 1)"
     )
     act.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
+
+
+def _add_spread(spread: argparse.ArgumentParser) -> None:
+    spread.add_argument(
+        "--fleets", type=int, default=12, help="of each shape and rate (default 12)"
+    )
+    spread.add_argument("--seed", type=int, default=7000, help="of the first (default 7000)")
+    spread.add_argument("--shapes", type=_words(SHAPES), default=list(SHAPES), help="(default all)")
+    spread.add_argument("--rates", type=int, nargs="+", default=[12, 60], help="attempts a day")
 
 
 def _words(allowed: Iterable[str]) -> Callable[[str], list[str]]:
