@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection, Float, Select, cast, func, select
+from sqlalchemy import Connection, Float, Select, Table, cast, func, select, union_all
 
 from ett_service.core.dimensions import STATED_DIMENSIONS, Facts
 from ett_service.core.events import AttemptStarted
 from ett_service.core.fleet.measures import WEIGHTED
 from ett_service.core.fleet.owned_time import size_of
-from ett_service.core.intervals import DAY_US, HOUR_US
+from ett_service.core.intervals import DAY_US
 from ett_service.storage.fleet import hours
 from ett_service.storage.regressions.observations import kind_of_start
 from ett_service.storage.schema import (
@@ -56,30 +56,17 @@ def daily_time(
 ) -> Iterator[DailyTime]:
     """Yield the time in this many blocks of 24 hours from *first_us*, which is on a full hour.
 
-    Excluded time does not count. Sums are floats, exact below 2^53.
-
-    Raises:
-        HoursPruned: The blocks begin on no midnight (UTC), and hours of theirs are gone.
+    Where hours of a block are gone, the day (UTC) in which it begins counts in its stead. Excluded
+    time does not count. Sums are floats, exact below 2^53.
     """
-    table = rollup_daily
-    if first_us % DAY_US:
-        table = rollup_hourly
-        hours.require(conn, (first_us, first_us + days * DAY_US), HOUR_US)
-    day = ((table.c.start_us - first_us) // DAY_US).label("day")
-    by_cohort = (
-        select(
-            table.c.cohort_id,
-            day,
-            *(func.sum(cast(table.c[name], Float)).label(name) for name in _MEASURES),
-        )
-        .where(
-            table.c.project_id == project_id,
-            table.c.start_us >= first_us,
-            table.c.start_us < first_us + days * DAY_US,
-        )
-        .group_by(table.c.cohort_id, "day")
-        .subquery()
-    )
+    midnight_us = first_us // DAY_US * DAY_US
+    of_days = days
+    if first_us > midnight_us:
+        of_days = min(days, max(0, -((first_us - hours.kept_from(conn)) // DAY_US)))
+    by_cohort = union_all(
+        _by_cohort(rollup_daily, project_id, midnight_us, range(of_days)),
+        _by_cohort(rollup_hourly, project_id, first_us, range(of_days, days)),
+    ).subquery()
     labels = [cohort.c[name].label(f"label_{place}") for place, name in enumerate(by)]
     statement: Select[Any] = (
         select(
@@ -98,6 +85,24 @@ def daily_time(
         yield DailyTime(
             int(day_number), tuple(rest[:width]), bool(rest[width]), tuple(rest[width + 1 :])
         )
+
+
+def _by_cohort(table: Table, project_id: int, first_us: int, days: range) -> Select[Any]:
+    """Select the time of each cohort in blocks of 24 hours, counted from *first_us*."""
+    day = ((table.c.start_us - first_us) // DAY_US).label("day")
+    return (
+        select(
+            table.c.cohort_id,
+            day,
+            *(func.sum(cast(table.c[name], Float)).label(name) for name in _MEASURES),
+        )
+        .where(
+            table.c.project_id == project_id,
+            table.c.start_us >= first_us + days.start * DAY_US,
+            table.c.start_us < first_us + days.stop * DAY_US,
+        )
+        .group_by(table.c.cohort_id, "day")
+    )
 
 
 class _Run(msgspec.Struct):

@@ -139,9 +139,23 @@ def test_whole_days_are_read_and_hours_that_are_gone_are_refused(store: Store) -
                     read(conn, EVERYTHING, window, (), step)
         assert e2e_us(conn, (NOON, NOON)) == 0
         assert count_alive(conn, EVERYTHING, MIDDAY) == 1
-        assert list(daily_time(conn, 1, FIRST_DAY, 1, ())) is not None
-        with pytest.raises(HoursPruned):
-            list(daily_time(conn, 1, FIRST_DAY + HOUR, 1, ()))
+
+
+@pytest.mark.usefixtures("key")
+@pytest.mark.parametrize("hours_later", range(1, 24, 11))
+def test_a_search_takes_whole_days_where_hours_are_gone(
+    store: Store, project_id: int, hours_later: int
+) -> None:
+    def times(first_us: int) -> dict[int, float]:
+        with store.reading() as conn:
+            return {row.day: sum(row.us) for row in daily_time(conn, project_id, first_us, 4, ())}
+
+    whole, later = times(FIRST_DAY - DAY_US), times(FIRST_DAY - DAY_US + hours_later * HOUR)
+    assert set(whole) == {1, 2, 3}
+    prune(store, SECOND_DAY)
+    assert times(FIRST_DAY - DAY_US) == whole
+    cut = times(FIRST_DAY - DAY_US + hours_later * HOUR)
+    assert (cut[1], cut[2]) == (whole[1], later[2])
 
 
 def test_a_refusal_says_what_to_ask_instead() -> None:
