@@ -230,7 +230,8 @@ GAUGES: tuple[Family, ...] = (
     Family("ett_db_table_size_bytes", Kind.GAUGE, ("table",),
            "Size of a table with its indexes; of a large SQLite file only all of it."),
     Family("ett_db_prunable_bytes", Kind.GAUGE, (),
-           "What pruning would free; of what is kept for ever, as if it were kept for 90 days."),
+           "What pruning would free; of what is never pruned, as if after 90 days. "
+           "Unknown of a large SQLite file."),
 )  # fmt: skip
 """The state of the fleet, as last published."""
 

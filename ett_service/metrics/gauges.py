@@ -116,11 +116,12 @@ def current(
 
 def sizes(size: StoreSize) -> Gauges:
     """Return the room that tables take, and what pruning would free."""
+    freed = size.all_prunable_bytes
     return {
         "ett_db_table_size_bytes": [
             ((name,), float(table_bytes)) for name, table_bytes in sorted(size.tables.items())
         ],
-        "ett_db_prunable_bytes": [((), float(size.prunable_bytes + size.prunable_hourly_bytes))],
+        "ett_db_prunable_bytes": [] if freed is None else [((), float(freed))],
     }
 
 

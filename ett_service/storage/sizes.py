@@ -59,50 +59,69 @@ def suggested(record_days: int = 0, hourly_days: int = 0) -> Kept:
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """Sizes in bytes, indexes included."""
+    """Sizes in bytes, indexes included; what would be freed is None where no table is sized."""
 
     tables: dict[str, int]
     week_bytes: int | None  #: growth of a week; None without a measurement of an earlier day
     prunable: Prunable
-    prunable_bytes: int  #: what deleting it would free, by the mean size of an event
-    prunable_hourly_bytes: int  #: what pruning hours would, by the mean size of a cohort's day
+    prunable_bytes: int | None  #: what deleting it would free, by the mean size of an event
+    prunable_hourly_bytes: int | None  #: what pruning hours would, by the size of a mean day
 
     @property
     def total_bytes(self) -> int:
         """All tables."""
         return sum(self.tables.values())
 
+    @property
+    def all_prunable_bytes(self) -> int | None:
+        """What pruning jobs and hours would free."""
+        if self.prunable_bytes is None or self.prunable_hourly_bytes is None:
+            return None
+        return self.prunable_bytes + self.prunable_hourly_bytes
+
 
 def measure_store(conn: Connection, now_us: int, kept: Kept) -> StoreSize:
     """Measure the store, and roughly what pruning would free; what is kept for ever counts 0."""
     lift_time_limit(conn)  # every ledger is counted
     tables = table_sizes(conn)
-    long_over, hourly_bytes = Prunable(0, 0), 0
+    long_over = Prunable(0, 0)
     if kept.record_us is not None:
         long_over = prunable(conn, now_us - kept.record_us, roughly=True)
-    if kept.hourly_us is not None:
-        hourly_bytes = freed_hourly_bytes(conn, tables, now_us - kept.hourly_us)
     return StoreSize(
         tables,
         _week_bytes(conn, sum(tables.values()), now_us),
         long_over,
         freed_bytes(conn, tables, long_over),
-        hourly_bytes,
+        freed_hourly_bytes(conn, tables, kept, now_us),
     )
 
 
-def freed_bytes(conn: Connection, tables: Mapping[str, int], prunable: Prunable) -> int:
-    """Return what deleting it would free: its share of the room that events and segments take."""
+def freed_bytes(conn: Connection, tables: Mapping[str, int], prunable: Prunable) -> int | None:
+    """Return what deleting it would free: its share of the room that events and segments take.
+
+    None where the tables are not sized one by one.
+    """
+    if WHOLE in tables:
+        return None
     events = int(conn.scalar(_EVENTS) or 0)
     record_bytes = sum(tables.get(table.name, 0) for table in (event, segment))
     return record_bytes * prunable.events // events if events else 0
 
 
-def freed_hourly_bytes(conn: Connection, tables: Mapping[str, int], before_us: int) -> int:
-    """Return what pruning hours before an instant would free: their share of the tables' room."""
-    before, kept = hours.share_before(conn, before_us)
+def freed_hourly_bytes(
+    conn: Connection, tables: Mapping[str, int], kept: Kept, now_us: int
+) -> int | None:
+    """Return what pruning hours would free, 0 where they are kept for ever: their share of room.
+
+    None where the tables are not sized one by one.
+    """
+    if kept.hourly_us is None:
+        return 0
+    if WHOLE in tables:
+        return None
+    days_before, days = hours.share_before(conn, now_us - kept.hourly_us)
     hourly_bytes = sum(tables.get(table.name, 0) for table in hours.PRUNED_TABLES)
-    return hourly_bytes * before // kept if kept else 0
+    return hourly_bytes * days_before // days if days else 0
 
 
 def record_sizes(conn: Connection, tables: Mapping[str, int], now_us: int) -> None:

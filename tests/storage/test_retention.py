@@ -329,6 +329,22 @@ def test_pruning_would_free_the_share_of_the_jobs_that_are_old_enough(
     assert (none_of_it.prunable.jobs, none_of_it.prunable_bytes) == (0, 0)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
+def test_what_pruning_frees_of_a_large_file_is_unknown(
+    store: Store, project_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fold(store, JobKey(project_id, "old"), closed_job())
+    monkeypatch.setattr(sizes, "_MOST_SCANNED", 1 << 10)
+    with store.reading() as conn:
+        measured = sizes.measure_store(conn, LATER, Kept(0, 0))
+        hours_stay = sizes.measure_store(conn, LATER, Kept(0, None))
+
+    assert set(measured.tables) == {"all"}
+    assert (measured.prunable.jobs, measured.all_prunable_bytes) == (1, None)
+    assert (measured.prunable_bytes, measured.prunable_hourly_bytes) == (None, None)
+    assert hours_stay.prunable_hourly_bytes == 0
+
+
 def test_the_latest_sizes_of_a_day_are_kept(store: Store) -> None:
     for n_bytes in (3, 5):
         store.write(partial(sizes.record_sizes, tables={"event": n_bytes}, now_us=DAY + n_bytes))

@@ -155,8 +155,8 @@ ROOM = (
     ),
     fleet_series(
         "Pruning would free",
-        "Events and segments of jobs that are closed for longer than `retention_days`, or for 90 "
-        "days where nothing is pruned.",
+        "Events and segments of jobs that are closed for longer than `retention_days`, and sums by "
+        "hour older than `rollups.hourly_days`; of what is never pruned, as if after 90 days.",
         Query(f"max ({once(whole('ett_db_prunable_bytes'))})", "prunable"),
         unit="bytes",
         width=8,

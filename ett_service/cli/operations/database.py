@@ -325,14 +325,14 @@ def _prunable_jobs(conn: Connection, kept: retention.Kept, at_us: int) -> retent
     return retention.prunable(conn, at_us - kept.record_us)
 
 
-def _prunable(conn: Connection, kept: retention.Kept, at_us: int) -> dict[str, int]:
+def _prunable(conn: Connection, kept: retention.Kept, at_us: int) -> dict[str, int | None]:
     """Say what would be deleted, and how many bytes that frees."""
     tables, jobs = sizes.table_sizes(conn), _prunable_jobs(conn, kept, at_us)
-    hourly_bytes = 0
-    if kept.hourly_us is not None:
-        hourly_bytes = sizes.freed_hourly_bytes(conn, tables, at_us - kept.hourly_us)
-    freed = sizes.freed_bytes(conn, tables, jobs)
-    return {**asdict(jobs), "bytes": freed, "hourly_bytes": hourly_bytes}
+    return {
+        **asdict(jobs),
+        "bytes": sizes.freed_bytes(conn, tables, jobs),
+        "hourly_bytes": sizes.freed_hourly_bytes(conn, tables, kept, at_us),
+    }
 
 
 def _losses(answer: Mapping[str, Any], jobs: int) -> Iterator[str]:
@@ -353,17 +353,21 @@ def _write_pruning(answer: Any, args: Namespace) -> None:
         jobs = f"{count(answer['jobs'])} jobs closed for {answer['days']} days"
         write_line(
             f"{jobs} would be pruned: {count(answer['events'])} events, "
-            f"about {size(answer['bytes'])} with their segments."
+            f"{_about(answer['bytes'])} with their segments."
             if args.dry_run
             else f"{jobs} pruned, {count(answer['rows'])} rows."
         )
     if answer["hourly_days"]:
         hours = f"Sums by hour before {answer['hourly_before']}"
         write_line(
-            f"{hours} would be pruned, about {size(answer['hourly_bytes'])}; those by day stay."
+            f"{hours} would be pruned, {_about(answer['hourly_bytes'])}; those by day stay."
             if args.dry_run
             else f"{hours} pruned, {count(answer['hourly_rows'])} rows; those by day stay."
         )
+
+
+def _about(n_bytes: int | None) -> str:
+    return "of unknown size" if n_bytes is None else f"about {size(n_bytes)}"
 
 
 PRUNE = Verb(

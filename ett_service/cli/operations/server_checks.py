@@ -87,14 +87,18 @@ def _room(measured: StoreSize, settings: Settings) -> Finding:
     record, hourly = settings.retention_days, settings.rollups.hourly_days
     freed = (
         f"pruning jobs closed for {record or SUGGESTED_DAYS} days would free "
-        f"{size(measured.prunable_bytes)}{_unless(record, 'retention_days')}"
+        f"{_freed(measured.prunable_bytes)}{_unless(record, 'retention_days')}"
     )
     freed_hours = (
         f"pruning hours older than {hourly or SUGGESTED_DAYS} days would free "
-        f"{size(measured.prunable_hourly_bytes)}{_unless(hourly, 'rollups.hourly_days')}"
+        f"{_freed(measured.prunable_hourly_bytes)}{_unless(hourly, 'rollups.hourly_days')}"
     )
     text = f"{size(measured.total_bytes)}: {tables}\n{growth}; {freed}\n{freed_hours}"
     return Finding("size", Status.OK, text)
+
+
+def _freed(n_bytes: int | None) -> str:
+    return "an unknown amount" if n_bytes is None else size(n_bytes)
 
 
 def _unless(days: int, setting: str) -> str:
