@@ -19,7 +19,6 @@ from ett_service.core.regressions.finding import (
 )
 from ett_service.detection.mix import mix_changes
 from ett_service.detection.models import METRICS
-from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.models.series_model import (
     Z_80,
     Change,
@@ -173,10 +172,7 @@ class Models:
     def without_open(self) -> Iterator[SeriesModel]:
         """Yield each model without the open findings, so that no other cohort shows them."""
         for subject in self.window.sample.subjects:
-            model = self.by_subject[subject]
-            yield self._without_open(model)
-            if isinstance(model, DurationModel) and model.modes is not None:
-                yield self._without_open(model.modes)
+            yield from map(self._without_open, self.by_subject[subject].all_levels())
 
     def _without_open(self, model: SeriesModel) -> SeriesModel:
         window, subject = self.window, model.subject
@@ -272,11 +268,15 @@ def _followed(
     baseline = days[window.day_of(frozen.from_us) : max(window.day_of(frozen.to_us), 0)]
     onset = max(window.day_of(frozen.onset_us), window.sample.days - options.recent_days)
     recent = days[max(onset, 0) :]
-    whole = _compared(models, series, baseline, recent)
-    if whole is None:
-        return None
-    latest = _compared(models, series, baseline, recent[-LATEST_DAYS:]) or whole
     sign = BETTER if frozen.verdict is Verdict.IMPROVEMENT else WORSE
+    comparisons = _compared(models, series, baseline, recent)
+    if not comparisons:
+        return None
+    surest = int(np.argmax([sign * comparison.score for comparison in comparisons]))
+    whole = latest = comparisons[surest]
+    of_latest = _compared(models, series, baseline, recent[-LATEST_DAYS:])
+    if surest < len(of_latest):
+        latest = of_latest[surest]
     now = latest.change.worse if sign == WORSE else 1 / max(latest.change.worse, 1e-9)
     half = 1 + (of_metric(options, series.subject.metric).effect_floor - 1) / 2
     p = float(ndtr(-sign * whole.score))
@@ -295,31 +295,39 @@ def _followed(
     return replace(finding, before=before, holds=now >= half)
 
 
-def _compared(models: Models, series: Series, baseline: Ints, recent: Ints) -> _Comparison | None:
-    """Compare days of the sample; None where they have too few values.
+def _compared(models: Models, series: Series, baseline: Ints, recent: Ints) -> list[_Comparison]:
+    """Compare days of the sample, in all levels of the series; none where they have too few values.
 
     Known changes of other cohorts are taken off: they say nothing of what all share on a day.
     """
     groups, group = models.groups, models.groups.place(series.cohort)
     if group is None or not len(baseline) or not len(recent):
-        return None
-    make = METRICS[series.subject.metric].model
+        return []
     window = models.window.beside(baseline, recent)
-    model = make(series.subject, window, groups, Memory())
-    memory = models.memory
+    model = METRICS[series.subject.metric].model(series.subject, window, groups, Memory())
+    comparisons = []
+    for levels in model.all_levels():
+        alone = _without_others(levels, models, group, window)
+        change = alone.change(group, len(baseline), window.days)
+        if change.after.n < _FEWEST_RECENT or change.before.n < _FEWEST_BASELINE:
+            return []
+        comparisons.append(_Comparison(change, alone.since(group, len(baseline)).score))
+    return comparisons
+
+
+def _without_others(model: SeriesModel, models: Models, group: int, window: Window) -> SeriesModel:
+    """Take the known changes of cohorts that are apart from a group off a model."""
+    memory, members = models.memory, models.groups.members
     known = {**memory.pending, **memory.small, **memory.explaining}
     for other, frozen in sorted(known.items()):
-        place = groups.place(other.cohort)
-        if place is None or other.subject != series.subject:
+        place = models.groups.place(other.cohort)
+        if place is None or other.subject != model.subject:
             continue
         start = int((window.of_sample < window.day_of(frozen.onset_us)).sum())
-        is_apart = not groups.members[place] @ groups.members[group]
-        if is_apart and 0 < start < model.days:
-            model = model.without_change(place, start, model.days)
-    change = model.change(group, len(baseline), model.days)
-    if change.after.n < _FEWEST_RECENT or change.before.n < _FEWEST_BASELINE:
-        return None
-    return _Comparison(change, model.since(group, len(baseline)).score)
+        is_apart = not members[place] @ members[group]
+        if is_apart and 0 < start < window.days:
+            model = model.without_change(place, start, window.days)
+    return model
 
 
 def powers(scores: Scores, p: Floats, options: Options) -> list[Power]:

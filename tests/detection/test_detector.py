@@ -193,6 +193,22 @@ def test_what_was_rolled_back_holds_no_more() -> None:
     assert gone.holds is False
 
 
+@pytest.mark.parametrize(("until", "holds"), [(DAYS, True), (48, False)])
+def test_more_misses_of_a_cache_hold_until_they_are_mended(until: int, holds: bool) -> None:
+    """Hits take as long as before, and misses, too; what is paid for is 1.9 times as much."""
+
+    def misses(day: Days, cohort: Days, seconds: Seconds) -> None:
+        is_worse = (cohort == 0) & (day >= 35) & (day < until)
+        drawn = np.random.default_rng(5).random(len(day))
+        seconds[COMPILE] *= np.where(drawn < np.where(is_worse, 0.6, 0.25), 8.0, 1.0)
+
+    whole = fleet(misses, a_day=(30, 30, 30, 30))
+    (followed,) = scan_of(whole, _open(whole, 35)).findings
+    assert followed.holds is holds
+    if holds:
+        assert followed.ratio == pytest.approx((1 + 0.6 * 7) / (1 + 0.25 * 7), rel=0.2)
+
+
 def test_a_later_change_of_a_neighbour_does_not_end_what_is_open() -> None:
     """Days are much alike in cluster ``a``, so the one cohort says what the other's days are."""
     of_day = np.random.default_rng(3).normal(0, 0.25, (2, DAYS))

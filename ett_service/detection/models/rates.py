@@ -14,6 +14,7 @@ the phase, as far as it follows from the misses: a start that misses takes as lo
 of the cohort do.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -128,6 +129,9 @@ class RateModel:
         factor = np.exp(self.size(group, start, stop))
         changed = np.outer(self.groups.members[group] > 0, late)
         return replace(self, expected=np.where(changed, self.expected * factor, self.expected))
+
+    def all_levels(self) -> Iterator["RateModel"]:
+        yield self
 
     def change(self, group: int, start: int, stop: int) -> Change:
         before, after = self._side(group, 0, start), self._side(group, start, stop)

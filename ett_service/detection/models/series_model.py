@@ -157,6 +157,10 @@ class SeriesModel(Protocol):
         """Return the model with the change of the group's cohorts on these days taken off."""
         ...
 
+    def all_levels(self) -> Iterator["SeriesModel"]:
+        """Yield the models of the same values in which a change may show: this one comes first."""
+        ...
+
 
 LevelSort: TypeAlias = tuple[type["LevelModel"], bool]
 """What levels are of: days share as much in all subjects of one sort."""
@@ -178,7 +182,6 @@ class LevelModel:
         return type(self), False
 
     def all_levels(self) -> Iterator["LevelModel"]:
-        """Yield the models of all levels of the subject, each of one sort."""
         yield self
 
     def with_usual(self, usual: Mapping[LevelSort, UsualMemory | None]) -> Self:
