@@ -19,7 +19,7 @@ from ett_service.core.regressions.confirmation import (
     settle,
     starts_needed,
 )
-from ett_service.core.regressions.finding import Attribution, Finding
+from ett_service.core.regressions.finding import Finding, Suspect
 from ett_service.core.words import OTHER
 from ett_service.detection.comparison.job_sets import JobSet
 from ett_service.detection.comparison.set_figures import SetValue, values
@@ -34,6 +34,14 @@ _ALIKE = ("model", "hardware", "precision", "kind", "size")
 _VERSION = "code_version"
 _MOST_READ = 200
 _ANY: Mapping[str, frozenset[str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """What may be the cause of a finding, the likeliest first."""
+
+    suspects: Sequence[Suspect]
+    ruled_out: frozenset[str]  #: by earlier runs, as ``SettledRuns`` names them
 
 
 class NotComparable(EttError):
@@ -87,18 +95,19 @@ def finding_values(
 
 
 def experiment(
-    conn: Connection, project_id: int, finding: Finding, attribution: Attribution
+    conn: Connection, project_id: int, finding: Finding, suspects: Suspects
 ) -> Experiment:
     """Return which two versions to launch.
 
     Raises:
-        NotComparable: The finding has too few durations, or is of no durations.
+        NotComparable: The finding has too few durations, or is of no durations, or no suspect is
+            left.
     """
-    return _planned(conn, project_id, finding, attribution)[0]
+    return _planned(conn, project_id, finding, suspects)[0]
 
 
 def _planned(
-    conn: Connection, project_id: int, finding: Finding, attribution: Attribution
+    conn: Connection, project_id: int, finding: Finding, suspects: Suspects
 ) -> tuple[Experiment, Chance]:
     before, after = _sides(finding_values(conn, project_id, finding), finding)
     by_chance = chance(
@@ -109,7 +118,7 @@ def _planned(
     earlier, later = (
         [start.facts for start in _known(conn, project_id, side)] for side in (before, after)
     )
-    dimension, value = _version(attribution, later)
+    dimension, value = _suspected(suspects, later)
     planned = Experiment(
         dimension=dimension,
         before=_most(
@@ -133,7 +142,7 @@ def _planned(
 
 
 def settled_by(
-    conn: Connection, project_id: int, finding: Finding, attribution: Attribution,
+    conn: Connection, project_id: int, finding: Finding, suspects: Suspects,
     jobs: tuple[str, str], now_us: int,
 ) -> SettledRuns:  # fmt: skip
     """Compare jobs, the first without the change; a name may be a pattern like ``probe-old-*``.
@@ -142,7 +151,7 @@ def settled_by(
         NotComparable: The finding is of no durations, a job has none of its series, or the jobs
             are not as ``experiment`` says: of the cohort, alike, and of two versions.
     """
-    planned, by_chance = _planned(conn, project_id, finding, attribution)
+    planned, by_chance = _planned(conn, project_id, finding, suspects)
     sides = [_launched(conn, project_id, finding, job, now_us) for job in jobs]
     _check_alike(planned, *sides)
     _check_versions(planned, *sides)
@@ -159,7 +168,7 @@ def settled_by(
     settled = settle(base, other, before=before, after=after, ratio=finding.ratio, chance=by_chance)
     return SettledRuns(
         settled,
-        f"{planned.dimension} {planned.after}".rstrip(),
+        _named(planned.dimension, planned.after),
         len(base),
         len(other),
         max(0, planned.starts - fewest),
@@ -269,12 +278,23 @@ def _key(value: SetValue) -> tuple[str, int]:
     return value.job, value.number
 
 
-def _version(attribution: Attribution, later: Sequence[AttemptFacts]) -> tuple[str, str]:
+def _suspected(suspects: Suspects, later: Sequence[AttemptFacts]) -> tuple[str, str]:
     """Return what the second run has: the first suspect that one can choose, or the version."""
-    for suspect in attribution.suspects:
-        if any(fact.values.get(suspect.dimension) == suspect.value for fact in later):
-            return suspect.dimension, suspect.value
-    return _VERSION, _most(fact.values.get(_VERSION, "") for fact in later)
+    chosen = [
+        (suspect.dimension, suspect.value)
+        for suspect in suspects.suspects
+        if any(fact.values.get(suspect.dimension) == suspect.value for fact in later)
+    ]
+    chosen.append((_VERSION, _most(fact.values.get(_VERSION, "") for fact in later)))
+    for dimension, value in chosen:
+        if _named(dimension, value) not in suspects.ruled_out:
+            return dimension, value
+    texts = ", ".join(sorted(suspects.ruled_out))
+    raise NotComparable(f"No suspect is left: runs ruled out {texts}.")
+
+
+def _named(dimension: str, value: str) -> str:
+    return f"{dimension} {value}".rstrip()
 
 
 def _most(texts: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import AliasPath, Field
+from sqlalchemy import Connection
 from starlette.concurrency import run_in_threadpool
 
 from ett_service.api.answers import (
@@ -27,6 +28,7 @@ from ett_service.detection.comparison.set_figures import SetValue
 from ett_service.detection.confirmation import (
     NotComparable,
     SettledRuns,
+    Suspects,
     experiment,
     finding_values,
     settled_by,
@@ -34,6 +36,7 @@ from ett_service.detection.confirmation import (
 from ett_service.ingest.requests import NewConfirmation
 from ett_service.storage.record.audit import Action
 from ett_service.storage.regressions import regressions
+from ett_service.storage.regressions.findings import Regression
 from ett_service.storage.regressions.regressions import Act
 
 router = APIRouter(
@@ -131,7 +134,10 @@ def read_regression_experiment(
         raise unknown()
     try:
         planned = experiment(
-            conn, regression.project_id, regression.standing.finding, regression.attribution
+            conn,
+            regression.project_id,
+            regression.standing.finding,
+            _suspects(conn, regression),
         )
     except NotComparable as error:
         raise Problem(ProblemKind.CONFLICT, str(error)) from error
@@ -164,12 +170,21 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
     with store.reading() as conn:
         stored = request.apply(conn, regressions.get)
         runs = settled_by(
-            conn, stored.project_id, stored.standing.finding, stored.attribution, jobs, now_us
+            conn,
+            stored.project_id,
+            stored.standing.finding,
+            _suspects(conn, stored),
+            jobs,
+            now_us,
         )
     outcome, act = runs.settled.outcome, Act(request.acts.key.prefix, _why(runs, jobs), now_us)
     if outcome is Settlement.STANDS:
         rule_out = partial(
-            regressions.rule_out, project_id=stored.project_id, regression_id=stored.id, act=act
+            regressions.rule_out,
+            project_id=stored.project_id,
+            regression_id=stored.id,
+            suspect=runs.suspect,
+            act=act,
         )
         details = {"suspect": runs.suspect, "jobs": list(jobs), "why": act.why}
         request.acts.write(rule_out, request.act_of(Action.SUSPECT_RULED_OUT, details))
@@ -179,6 +194,11 @@ def _confirmed(request: Acting, jobs: tuple[str, str]) -> ConfirmationAnswer:
         admin_act = request.act_of(Action.REGRESSION_TRIAGED, details)
         request.acts.write(partial(triage, regression_id=stored.id), admin_act)
     return ConfirmationAnswer.of(runs, regression=stored.id)
+
+
+def _suspects(conn: Connection, regression: Regression) -> Suspects:
+    ruled_out = regressions.ruled_out(conn, regression.project_id, regression.id)
+    return Suspects(regression.attribution.suspects, ruled_out)
 
 
 def _why(runs: SettledRuns, jobs: tuple[str, str]) -> str:

@@ -97,6 +97,7 @@ class Change:
     by: str  #: ``DETECTOR``, the name that somebody gave, or the name of a key
     why: str
     version: int
+    suspect: str | None = None  #: that was ruled out, such as ``code_version 2026.46``
 
 
 SELECT: Select[*tuple[Any, ...]] = select(
@@ -266,6 +267,7 @@ def add_change(
     by: str,
     why: str,
     version: int,
+    suspect: str | None = None,
 ) -> None:
     """Record a change; the row of the regression is locked by then."""
     last_seq = conn.execute(_LAST_SEQ, of_id(project_id, regression_id)).scalar_one()
@@ -280,6 +282,7 @@ def add_change(
             "by": by,
             "why": why,
             "version": version,
+            "suspect": suspect,
         },
     )
 

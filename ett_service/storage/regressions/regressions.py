@@ -42,6 +42,7 @@ class Act:
 _CHANGES = (
     select(regression_change).where(*findings.CHANGES_BY_ID).order_by(regression_change.c.seq)
 )
+_RULED_OUT = select(regression_change.c.suspect).where(*findings.CHANGES_BY_ID)
 _GET = findings.SELECT.where(*findings.BY_ID)
 _LOCK = _GET.with_for_update(of=regression)
 
@@ -55,7 +56,16 @@ def get(conn: Connection, project_id: int, regression_id: str) -> Regression | N
 def changes(conn: Connection, project_id: int, regression_id: str) -> list[Change]:
     """Read the changes of a regression, the oldest first."""
     rows = conn.execute(_CHANGES, findings.of_id(project_id, regression_id))
-    return [Change(row.seq, row.at_us, row.what, row.by, row.why, row.version) for row in rows]
+    return [
+        Change(row.seq, row.at_us, row.what, row.by, row.why, row.version, row.suspect)
+        for row in rows
+    ]
+
+
+def ruled_out(conn: Connection, project_id: int, regression_id: str) -> frozenset[str]:
+    """Read the suspects that are not the cause of a regression, as runs showed."""
+    rows = conn.scalars(_RULED_OUT, findings.of_id(project_id, regression_id))
+    return frozenset(filter(None, rows))
 
 
 def acknowledge(
@@ -86,13 +96,15 @@ def triage(
     return _changed(conn, stored, act, f"triaged_{called}", columns)
 
 
-def rule_out(conn: Connection, project_id: int, regression_id: str, act: Act) -> Regression | None:
+def rule_out(
+    conn: Connection, project_id: int, regression_id: str, suspect: str, act: Act
+) -> Regression | None:
     """Record that a suspect is not the cause; None where there is no finding of that id."""
     stored = locked(conn, project_id, regression_id)
     if stored is not None:
         findings.add_change(
             conn, project_id, regression_id, at_us=act.at_us, what="suspect_ruled_out", by=act.by,
-            why=act.why, version=stored.standing.version,
+            why=act.why, version=stored.standing.version, suspect=suspect,
         )  # fmt: skip
     return stored
 

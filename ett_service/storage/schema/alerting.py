@@ -77,6 +77,7 @@ regression_change = table(
     Column("by", Text, nullable=False),
     Column("why", Text, nullable=False),
     Column("version", Integer, nullable=False),
+    Column("suspect", Text),
     ForeignKeyConstraint(
         ["project_id", "regression_id"], ["regression.project_id", "regression.id"]
     ),

@@ -32,8 +32,8 @@ def _job(
     ]
 
 
-@pytest.fixture
-def regression_id(service: Service, project_id: int) -> str:
+@pytest.fixture(name="_jobs")
+def _ingested(service: Service) -> None:
     """Six jobs before a release and six after it, of which the compile takes 1.6 times as long."""
     service.clock.now_us += 48 * HOUR
     for place, seconds in enumerate((300, 305, 310, 320, 290, 295)):
@@ -46,6 +46,11 @@ def regression_id(service: Service, project_id: int) -> str:
     ):
         service.ingest(_job(name, 900, seconds, version))
     service.ingest([wire_event("job", 900, job="idle", cluster="a", model="llm-70b")])
+
+
+@pytest.fixture
+def regression_id(service: Service, project_id: int, _jobs: None) -> str:
+    """The finding of these jobs."""
     return attributed_finding(service, project_id, dated_finding())
 
 
@@ -56,9 +61,11 @@ def dated_finding(subject: Subject | None = None) -> Finding:
     return replace(made, ratio=1.6, onset_us=ONSET, before=before, after=after)
 
 
-def attributed_finding(service: Service, project_id: int, made: Finding) -> str:
+def attributed_finding(
+    service: Service, project_id: int, made: Finding, attribution: Attribution = ATTRIBUTION
+) -> str:
     for day in (24, 48):
-        searched(service.store, project_id, NOON + day * HOUR, made, attribution=ATTRIBUTION)
+        searched(service.store, project_id, NOON + day * HOUR, made, attribution=attribution)
     rows = service.get("/v1/regressions", metric=made.series.subject.metric.value)
     (row,) = rows["regressions"]
     return str(row["id"])
@@ -120,6 +127,35 @@ def test_two_slow_runs_rule_the_suspect_out_and_silence_nothing(
     assert said["why"].startswith("code_version 2 is not its cause: again-2 takes x 1.00 (")
     (audited,) = service.get("/v1/audit", action="suspect_ruled_out")["entries"]
     assert audited["details"]["jobs"] == ["slow-1", "again-2"]
+
+
+@ON_ONE_ENGINE
+@pytest.mark.usefixtures("_jobs")
+def test_once_a_suspect_is_ruled_out_the_next_one_is_tried(
+    service: Service, project_id: int
+) -> None:
+    for place in range(6):
+        service.ingest([wire_event("job", 0, job=f"after-{place}", image="new")])
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    service.ingest(_job("new-image", 900, 478, "1", image="new"))
+    suspects = (*ATTRIBUTION.suspects, Suspect("image", "new", 0.5, 6))
+    attribution = replace(ATTRIBUTION, suspects=suspects)
+    regression_id = attributed_finding(service, project_id, dated_finding(), attribution)
+    assert confirm(service, regression_id, "slow-1", "again-2")["outcome"] == "stands"
+    planned = service.get(f"/v1/regressions/{regression_id}/experiment")
+    assert (planned["dimension"], planned["after"]) == ("image", "new")
+    assert confirm(service, regression_id, "again-1", "new-image")["outcome"] == "confirmed"
+
+
+@ON_ONE_ENGINE
+def test_once_all_suspects_are_ruled_out_no_experiment_is_left(
+    service: Service, regression_id: str
+) -> None:
+    service.ingest(_job("slow-1", 900, 478, "1"))
+    confirm(service, regression_id, "slow-1", "again-2")
+    answer = service.client.get(f"/v1/regressions/{regression_id}/experiment")
+    assert answer.status_code == 409
+    assert answer.json()["detail"] == "No suspect is left: runs ruled out code_version 2."
 
 
 @ON_ONE_ENGINE
