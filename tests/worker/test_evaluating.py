@@ -21,8 +21,9 @@ from ett_service.storage.engine.lease import LeaseLost
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import detection_runs, notices, regressions
+from ett_service.storage.regressions.findings import Act
 from ett_service.storage.regressions.notices import Muted
-from ett_service.storage.regressions.regressions import Act, RegressionFilter
+from ett_service.storage.regressions.regressions import RegressionFilter
 from ett_service.storage.schema import delivery, detection_run, dirty, job, regression
 from ett_service.worker.notify import Audience
 from ett_service.worker.regressions import LEASE, DetectionOptions, DetectionThread

@@ -36,8 +36,7 @@ from ett_service.detection.confirmation import (
 from ett_service.ingest.requests import NewConfirmation
 from ett_service.storage.record.audit import Action
 from ett_service.storage.regressions import regressions
-from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.findings import Act, Regression
 
 router = APIRouter(
     prefix="/v1/regressions/{regression_id}",

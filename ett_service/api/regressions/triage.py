@@ -46,10 +46,10 @@ from ett_service.ingest.requests import (
 )
 from ett_service.storage.record.audit import Action, AdminAct
 from ett_service.storage.regressions import notices, nudges, regressions, tuning
-from ett_service.storage.regressions.findings import Regression
+from ett_service.storage.regressions.findings import Act, Regression
 from ett_service.storage.regressions.notices import Muted
 from ett_service.storage.regressions.nudges import CannotMove
-from ett_service.storage.regressions.regressions import Act, NotFiring
+from ett_service.storage.regressions.regressions import NotFiring
 
 router = APIRouter(
     prefix="/v1/regressions/{regression_id}",

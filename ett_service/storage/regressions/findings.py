@@ -88,6 +88,15 @@ class Regression:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """Who acts on a regression, why and when."""
+
+    by: str
+    why: str
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One change of a regression."""
 
@@ -242,10 +251,9 @@ def _write(conn: Connection, step: _Step, run_finding: RunFinding | None) -> Non
         of = of_id(project_id, regression_id)
         conn.execute(update(regression).where(*BY_ID).values(row), of)
     if what is not None:
-        add_change(
-            conn, project_id, regression_id, at_us=at_us, what=what.value, by=DETECTOR,
-            why="" if merged_into is None else f"into {merged_into}", version=after.version,
-        )  # fmt: skip
+        why = "" if merged_into is None else f"into {merged_into}"
+        act = Act(DETECTOR, why, at_us)
+        add_change(conn, project_id, regression_id, what.value, act, version=after.version)
 
 
 def _remembered_at(project_id: int, at_us: int) -> dict[str, int]:
@@ -261,11 +269,9 @@ def add_change(
     conn: Connection,
     project_id: int,
     regression_id: str,
-    *,
-    at_us: int,
     what: str,
-    by: str,
-    why: str,
+    act: Act,
+    *,
     version: int,
     suspect: str | None = None,
 ) -> None:
@@ -277,10 +283,10 @@ def add_change(
             "project_id": project_id,
             "regression_id": regression_id,
             "seq": last_seq + 1,
-            "at_us": at_us,
+            "at_us": act.at_us,
             "what": what,
-            "by": by,
-            "why": why,
+            "by": act.by,
+            "why": act.why,
             "version": version,
             "suspect": suspect,
         },

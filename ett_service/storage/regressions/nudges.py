@@ -10,8 +10,8 @@ from ett_service.core.intervals import SECOND_US
 from ett_service.core.regressions.finding import Resolution, Series, SeriesCohort, State
 from ett_service.core.regressions.state import FindingState, resolved
 from ett_service.storage.regressions import findings
-from ett_service.storage.regressions.findings import Regression
-from ett_service.storage.regressions.regressions import Act, NotFiring, get, locked
+from ett_service.storage.regressions.findings import Act, Regression
+from ett_service.storage.regressions.regressions import NotFiring, get, locked
 from ett_service.storage.schema import regression
 
 _VERDICT = ("triage", "triage_by", "triage_us")
@@ -116,15 +116,11 @@ def _begun(conn: Connection, stored: Regression, there: FindingState, act: Act) 
     )
     row: dict[str, Any] = {**copied.mappings().one(), **findings.columns_of(there)}
     conn.execute(insert(regression), {**row, "project_id": project_id, "id": new_id, "told": 0})
-    findings.add_change(
-        conn, project_id, new_id, at_us=act.at_us, what="cohort_moved", by=act.by,
-        why=f"from {stored.id}: {act.why}", version=there.version,
-    )  # fmt: skip
+    moved = replace(act, why=f"from {stored.id}: {act.why}")
+    findings.add_change(conn, project_id, new_id, "cohort_moved", moved, version=there.version)
     return new_id
 
 
 def _note(conn: Connection, stored: Regression, act: Act, what: str) -> None:
-    findings.add_change(
-        conn, stored.project_id, stored.id, at_us=act.at_us, what=what, by=act.by, why=act.why,
-        version=stored.standing.version,
-    )  # fmt: skip
+    version = stored.standing.version
+    findings.add_change(conn, stored.project_id, stored.id, what, act, version=version)

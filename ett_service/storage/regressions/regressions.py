@@ -21,22 +21,13 @@ from ett_service.core.regressions.finding import Resolution, State, Triage, Verd
 from ett_service.core.regressions.state import resolved
 from ett_service.storage.engine.statements import replace_rows
 from ett_service.storage.regressions import findings
-from ett_service.storage.regressions.findings import Change, Regression
+from ett_service.storage.regressions.findings import Act, Change, Regression
 from ett_service.storage.schema import accepted_baseline, api_key, regression, regression_change
 from ett_service.storage.schema.view_expressions import json_member, number
 
 
 class NotFiring(EttError):
     """Only what fires can be acknowledged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Who acts on a regression, why and when."""
-
-    by: str
-    why: str
-    at_us: int
 
 
 _CHANGES = (
@@ -103,8 +94,8 @@ def rule_out(
     stored = locked(conn, project_id, regression_id)
     if stored is not None:
         findings.add_change(
-            conn, project_id, regression_id, at_us=act.at_us, what="suspect_ruled_out", by=act.by,
-            why=act.why, version=stored.standing.version, suspect=suspect,
+            conn, project_id, regression_id, "suspect_ruled_out", act,
+            version=stored.standing.version, suspect=suspect,
         )  # fmt: skip
     return stored
 
@@ -150,10 +141,7 @@ def _changed(
     of = findings.of_id(stored.project_id, stored.id)
     conn.execute(update(regression).where(*findings.BY_ID).values(columns), of)
     row = conn.execute(_GET, of).one()
-    findings.add_change(
-        conn, stored.project_id, stored.id, at_us=act.at_us, what=what, by=act.by, why=act.why,
-        version=row.version,
-    )  # fmt: skip
+    findings.add_change(conn, stored.project_id, stored.id, what, act, version=row.version)
     return findings.regression_of(row)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, select
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Metric, Triage, Verdict
 from ett_service.storage.engine.statements import replace_rows
-from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.findings import Act
 from ett_service.storage.schema import project, regression, tuning_reset
 
 LEAST, MOST = 0.75, 2.0

@@ -11,8 +11,8 @@ from ett_service.storage.engine.store import Store
 from ett_service.storage.record import markers
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import notices, regressions
+from ett_service.storage.regressions.findings import Act
 from ett_service.storage.regressions.notices import Mute, Muted
-from ett_service.storage.regressions.regressions import Act
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import COHORT, COMPILE, finding, fires, searched
 

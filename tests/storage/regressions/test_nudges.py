@@ -18,9 +18,9 @@ from ett_service.detection.run import memory_of
 from ett_service.storage.engine.store import Store
 from ett_service.storage.metrics import gauge_values
 from ett_service.storage.regressions import findings, notices, nudges, regressions, tuning
-from ett_service.storage.regressions.findings import Regression
+from ett_service.storage.regressions.findings import Act, Regression
 from ett_service.storage.regressions.nudges import CannotMove
-from ett_service.storage.regressions.regressions import Act, NotFiring
+from ett_service.storage.regressions.regressions import NotFiring
 from ett_service.storage.regressions.tuning import Verdicts
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import COHORT, ONSET, finding, fires, searched

@@ -22,8 +22,8 @@ from ett_service.core.regressions.state import StateRules
 from ett_service.storage.engine.store import Store
 from ett_service.storage.record.keys import create_project
 from ett_service.storage.regressions import findings, regressions
-from ett_service.storage.regressions.findings import Change, Regression
-from ett_service.storage.regressions.regressions import Act, NotFiring, RegressionFilter
+from ett_service.storage.regressions.findings import Act, Change, Regression
+from ett_service.storage.regressions.regressions import NotFiring, RegressionFilter
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import ATTRIBUTION, COHORT, ONSET, finding
 

@@ -8,7 +8,7 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Metric, Subject, Triage
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions, tuning
-from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.findings import Act
 from ett_service.storage.regressions.tuning import LEAST, MOST, SINCE_US, Verdicts
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import finding, fires

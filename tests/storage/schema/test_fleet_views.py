@@ -13,7 +13,7 @@ from ett_service.core.intervals import DAY_US, HOUR_US
 from ett_service.core.regressions.finding import Attribution, Metric, SeriesCohort, Subject
 from ett_service.storage.engine.store import Store
 from ett_service.storage.regressions import regressions
-from ett_service.storage.regressions.regressions import Act
+from ett_service.storage.regressions.findings import Act
 from ett_service.storage.schema import detection_run
 from tests.builders.clock import NOON
 from tests.builders.regressions.stored import ONSET, finding, fires, searched
