@@ -23,8 +23,8 @@ from ett_service.detection.models.series_model import (
     Z_80,
     Change,
     SeriesModel,
+    with_usual_days,
 )
-from ett_service.detection.models.usual_days import with_usual_days
 from ett_service.detection.panel import Starts
 from ett_service.detection.sample import Floats, FrozenBaseline, Ints, Memory, Options, Sample
 from ett_service.detection.selection import (

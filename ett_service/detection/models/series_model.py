@@ -1,6 +1,7 @@
 """The series model of a subject in all groups of cohorts, and the base of models of levels."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Protocol, Self, TypeAlias
@@ -18,7 +19,7 @@ from ett_service.core.regressions.finding import (
     Verdict,
 )
 from ett_service.detection.cells import Cells
-from ett_service.detection.day_memory import UsualMemory
+from ett_service.detection.day_memory import Evidence, UsualMemory, usual_memory
 from ett_service.detection.panel import (
     Fewest,
     Panel,
@@ -240,6 +241,25 @@ class LevelModel:
         cells = self.cells.shifted(self.groups.members[group], start, stop)
         removed = self.removed + self.cells.level - cells.level
         return replace(self, cells=cells, removed=removed)
+
+
+def with_usual_days(models: Iterable[SeriesModel]) -> Iterator[SeriesModel]:
+    """Yield each model with the memory of days that is usual for levels of its sort.
+
+    Conditions of a day move the logarithms of all phases alike, and hardly how many starts miss
+    their cache.
+    """
+    evidence, unsure = defaultdict[LevelSort, list[Evidence]](list), list[SeriesModel]()
+    for model in models:
+        if isinstance(model, LevelModel):
+            for levels in model.all_levels():
+                evidence[levels.sort].append(levels.panel.evidence)
+            unsure.append(model.with_usual({}))  # without the panels that it was read off
+        else:
+            unsure.append(model)
+    usual = {sort: usual_memory(shown) for sort, shown in evidence.items()}
+    for model in unsure:
+        yield model.with_usual(usual) if isinstance(model, LevelModel) else model
 
 
 def _contrast(panel: Panel, group: int, late: Flags, early: Flags) -> Contrast:
