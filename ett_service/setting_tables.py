@@ -76,7 +76,7 @@ class DetectionTable(Row):
     baseline_days: PositiveInt = 42
     effect_floor: Annotated[float, Field(gt=1)] = 1.15
     impact_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0025
-    q: Annotated[float, Field(gt=0, lt=1)] = 0.04
+    q: Annotated[float, Field(gt=0, lt=1)] = 0.05
     sla: SlaTable = SlaTable()
     remind_hours: Annotated[float, Field(ge=0)] = 24.0  #: to the next notice where nobody acts
     tune: bool = True  #: the smallest changes by people's verdicts

@@ -15,7 +15,14 @@ from scipy.special import ndtr
 
 from ett_service.detection.background import background
 from ett_service.detection.cells import TINY, Cells, Pooled, day_freedom, day_variance, ratio
-from ett_service.detection.day_memory import DayMemory, Evidence, UsualMemory, day_memory, kinds
+from ett_service.detection.day_memory import (
+    DayMemory,
+    Evidence,
+    Kinds,
+    UsualMemory,
+    day_memory,
+    kinds,
+)
 from ett_service.detection.sample import Flags, Floats, Ints
 from ett_service.detection.window import Groups
 
@@ -109,12 +116,13 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     days = taken.widening * day_variance(level, own, cells.baseline, single)
     effective = groups.members @ cells.effective
     kind = kinds(effective[:, early].sum(axis=1) / max(cells.baseline, 1), single)
-    precision = own.precision(days)
+    precision = own.precision(_of_kind(days, kind))
     memory, _ = day_memory(level[:, early], precision[:, early], kind, usual)
     # Fitting a mean took a part of what days share; memory weighs days by all that they vary.
     days = days + memory.of_mean(precision[:, early])
-    precision = own.precision(days)
+    precision = own.precision(_of_kind(days, kind))
     memory, evidence = day_memory(level[:, early], precision[:, early], kind, usual)
+    precision = own.precision(days)
     freedom = day_freedom(single, cells.baseline) * memory.independence(precision[:, early])
     rows = groups.members @ cells.weight.sum(axis=1)
     of_row = ratio(groups.members @ (cells.weight.sum(axis=1) * cells.variance), rows)
@@ -131,6 +139,15 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
         curvature=cells.curvature,
         evidence=evidence,
     )
+
+
+def _of_kind(days: Floats, kind: Kinds) -> Floats:
+    """Return the mean variance between days of each group's kind.
+
+    By their own, groups whose days vary little by chance would count most in what days share, and
+    say that it is little.
+    """
+    return np.asarray(np.bincount(kind, days) / np.maximum(np.bincount(kind), 1))[kind]
 
 
 class Fewest(NamedTuple):

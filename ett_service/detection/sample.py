@@ -263,7 +263,7 @@ class Options:
     fewest_baseline: int = 16
     effect_floor: float = 1.15  #: a change by a smaller factor is none
     impact_floor: float = 0.0025  #: share of the GPU-hours of the whole project
-    q: float = 0.04  #: expected share of false findings among all
+    q: float = 0.05  #: expected share of false findings among all
     tuned: Mapping[Metric, float] = field(default_factory=dict)
     """Factors of what the smallest change of a metric exceeds 1 by, from people's verdicts."""
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from ett_service.detection.cells import Cells, centred
 from ett_service.detection.day_memory import DayMemory, Evidence
 from ett_service.detection.panel import (
     Fewest,
@@ -11,10 +12,12 @@ from ett_service.detection.panel import (
     as_normal,
     as_student,
     chance,
+    panel,
     peaks,
     start_scores,
 )
 from ett_service.detection.sample import Floats
+from ett_service.detection.window import groups
 
 DAYS, RECENT = 42, 14
 
@@ -37,6 +40,31 @@ def _panel(
         curvature=curvature,
         evidence=Evidence(none, none, none, none),
     )
+
+
+@pytest.mark.parametrize(("rough", "least"), [(1.0, 0.95), (2.0, 0.7)])
+def test_what_days_share_is_not_that_of_the_calmest_cohorts(rough: float, least: float) -> None:
+    """Days of every other cohort vary *rough* times as much."""
+    memory, noise, number, shape = 0.6, 0.25, 12, (12, DAYS + RECENT)
+    whole = groups([(("cluster", "abc"[at % 3]), ("model", str(at))) for at in range(number)])
+    size, values = np.where(np.arange(number) % 2, rough, 1.0), np.full(shape, 8.0)
+    drawn = []
+    for seed in range(50):
+        draws = np.random.default_rng(seed)
+        level = draws.normal(0, 1, shape)
+        for day in range(1, shape[1]):
+            level[:, day] *= np.sqrt(1 - memory**2)
+            level[:, day] += memory * level[:, day - 1]
+        level = size[:, None] * level + draws.normal(0, np.sqrt(noise), shape)
+        of_cohort, weekday = np.ones(number), np.arange(shape[1]) % 7
+        count, variance = values.astype(np.int64), 8 * noise * of_cohort
+        cells = Cells(level, values, values, count, variance, of_cohort, DAYS, weekday)
+        drawn.append(panel(centred(cells), whole).memory.covariance)
+    members = whole.members.sum(axis=1)
+    expected = memory * (whole.members @ size**2) / members**2
+    found = np.mean(drawn, axis=0) / expected
+    assert found[:number][size == rough].mean() > least
+    assert found[members == number // 3].mean() > least
 
 
 def test_the_chance_of_the_largest_score_is_bounded_and_the_bound_is_near() -> None:

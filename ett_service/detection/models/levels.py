@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ett_service.core.intervals import HOUR_US
-from ett_service.core.regressions.finding import Side, Subject
+from ett_service.core.regressions.finding import Metric, Side, Subject
 from ett_service.detection.cells import Cells, centred
 from ett_service.detection.day_memory import UsualMemory
 from ett_service.detection.models.form import Form
@@ -47,6 +47,7 @@ from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 _TINY = 1e-12
 _MAX_LOG = 20.0  #: of a logarithm that is reported
 
+_SUMS = frozenset({Metric.TIME_TO_START_SECONDS, Metric.TIME_TO_RECOVER_SECONDS})
 _FEWEST_OF_SETTING = 3  #: values of a setting in the baseline
 
 
@@ -63,7 +64,7 @@ class DurationModel(LevelModel):
 
     @property
     def sort(self) -> LevelSort:
-        return type(self), self.is_of_means
+        return LevelSort(type(self), self.is_of_means, self.subject.metric in _SUMS)
 
     def all_levels(self) -> Iterator[LevelModel]:
         yield self

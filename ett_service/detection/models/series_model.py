@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Protocol, Self, TypeAlias
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,8 +163,12 @@ class SeriesModel(Protocol):
         ...
 
 
-LevelSort: TypeAlias = tuple[type["LevelModel"], bool]
-"""What levels are of: days share as much in all subjects of one sort."""
+class LevelSort(NamedTuple):
+    """What levels are of: days share as much in all subjects of one sort."""
+
+    model: type["LevelModel"]
+    is_of_means: bool = False
+    is_of_sums: bool = False  #: of phases, each of which has conditions of its own
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class LevelModel:
 
     @property
     def sort(self) -> LevelSort:
-        return type(self), False
+        return LevelSort(type(self))
 
     def all_levels(self) -> Iterator["LevelModel"]:
         yield self
