@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.detectors.bounds import goal
+from benchmarks.detectors.causes import CauseScore
 from benchmarks.detectors.engines import OURS, PEERS
 from benchmarks.detectors.fleets.scenario import Scenario, ScenarioKind
 from benchmarks.detectors.labelled import FinderScores
@@ -21,8 +22,10 @@ COLUMNS = (
     "searched", "goal", "first", "onset", "days", "precision", "F1",
 )  # fmt: skip
 
+CAUSE_COLUMNS = ("goes with", "named at the alert", "named in time")
 
-def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]) -> None:
+
+def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, CauseScore]) -> None:
     """Print one table of all scores, the named causes, and where peers do better."""
     names = [
         (cell, engine.name)
@@ -35,9 +38,9 @@ def write_scores(plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportio
     if causes:
         write_line()
         write_cells(
-            ("goes with", "named first"),
-            [(cause, _with_bounds(named)) for cause, named in causes.items()],
-            right=("named first",),
+            CAUSE_COLUMNS,
+            [(cause, *map(_with_bounds, score)) for cause, score in causes.items()],
+            right=CAUSE_COLUMNS[1:],
         )
     write_line()
     for line in _better_peers(plan, scores) or ["No peer does better in any cell."]:
@@ -120,7 +123,7 @@ def _differences(cell: str, peer: CellScore, ours: CellScore) -> Iterator[str]:
 
 
 def scores_json(
-    plan: BenchPlan, scores: Scores, causes: Mapping[str, Proportion]
+    plan: BenchPlan, scores: Scores, causes: Mapping[str, CauseScore]
 ) -> dict[str, Any]:
     """Return the same as :func:`write_scores` prints, for JSON."""
     return {
@@ -129,7 +132,10 @@ def scores_json(
             {"cell": cell, "engine": engine, **_score_json(score)}
             for (cell, engine), score in sorted(scores.items())
         ],
-        "causes": {cause: _proportion_json(named) for cause, named in causes.items()},
+        "causes": {
+            cause: {"at_alert": _proportion_json(at_alert), "later": _proportion_json(later)}
+            for cause, (at_alert, later) in causes.items()
+        },
         "peers_do_better": _better_peers(plan, scores),
     }
 

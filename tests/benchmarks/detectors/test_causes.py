@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.detectors.causes import NamedCause, by_cause, name_cause
+from benchmarks.detectors.causes import CauseScore, NamedCause, by_cause, name_cause
 from benchmarks.detectors.fleets.fleet import planned_truth
 from benchmarks.detectors.fleets.parameters import CHANGED_ON
 from benchmarks.detectors.fleets.scenario import CAUSES, NO_CAUSE, Scenario, ScenarioKind
@@ -23,14 +23,22 @@ def _trial_with_alert(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
 @pytest.mark.parametrize("cause", CAUSES)
 def test_the_planted_value_is_named_first(cause: str) -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 2.5, cause=cause)
-    expected = NamedCause(cause, (cause, str(CAUSES[cause])), right=True)
+    planted = cause, str(CAUSES[cause])
+    expected = NamedCause(cause, planted, at_alert=planted, later=planted)
     assert name_cause(_trial_with_alert(scenario), scenario, "ours") == expected
+
+
+def test_days_after_the_alert_a_value_is_named_that_few_had_by_then() -> None:
+    scenario = Scenario(ScenarioKind.CELL, 60, 2.5, cause="host")
+    named = name_cause(_trial_with_alert(scenario, CHANGED_ON + 1), scenario, "ours")
+    assert named is not None
+    assert (named.at_alert, named.later) == (None, named.planted)
 
 
 def test_nothing_is_named_where_nothing_explains_it() -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 1.6, cause=NO_CAUSE)
     assert name_cause(_trial_with_alert(scenario), scenario, "ours") == NamedCause(
-        NO_CAUSE, None, right=True
+        NO_CAUSE, planted=None, at_alert=None, later=None
     )
 
 
@@ -42,8 +50,13 @@ def test_nothing_is_named_for_what_was_not_found_in_time() -> None:
 
 
 def test_proportions_are_by_cause() -> None:
+    image = "image", "1"
     named = [
-        NamedCause("image", None, right=False),
-        NamedCause("image", ("image", "1"), right=True),
+        NamedCause("image", image, at_alert=None, later=image),
+        NamedCause("image", image, at_alert=image, later=image),
+        NamedCause("none", None, at_alert=None, later=image),
     ]
-    assert by_cause(named) == {"image": Proportion(1, 2)}
+    assert by_cause(named) == {
+        "image": CauseScore(Proportion(1, 2), Proportion(2, 2)),
+        "none": CauseScore(Proportion(1, 1), Proportion(0, 1)),
+    }
