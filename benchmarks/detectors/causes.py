@@ -33,14 +33,14 @@ class NamedCause:
     cause: str  #: the planted dimension, or ``NO_CAUSE``
     planted: Cause | None
     at_alert: Cause | None
-    later: Cause | None  #: on the last day in time
+    in_time: Cause | None  #: on the last day in time
 
 
 class CauseScore(NamedTuple):
     """How often the first suspect was the planted one, or none where there was no cause."""
 
     at_alert: Proportion
-    later: Proportion
+    in_time: Proportion
 
 
 def name_cause(trial: Trial, scenario: Scenario, engine: str) -> NamedCause | None:
@@ -62,7 +62,7 @@ def name_cause(trial: Trial, scenario: Scenario, engine: str) -> NamedCause | No
         cause=scenario.cause,
         planted=None if scenario.cause == NO_CAUSE else (scenario.cause, truth.value),
         at_alert=_first_suspect(fleet, target.onset, target.day),
-        later=_first_suspect(fleet, target.onset, last_day),
+        in_time=_first_suspect(fleet, target.onset, last_day),
     )
 
 
@@ -74,7 +74,7 @@ def by_cause(named: Iterable[NamedCause]) -> Mapping[str, CauseScore]:
     return {
         cause: CauseScore(
             Proportion(sum(each.at_alert == each.planted for each in changes), len(changes)),
-            Proportion(sum(each.later == each.planted for each in changes), len(changes)),
+            Proportion(sum(each.in_time == each.planted for each in changes), len(changes)),
         )
         for cause, changes in of_cause.items()
     }

@@ -133,8 +133,8 @@ def scores_json(
             for (cell, engine), score in sorted(scores.items())
         ],
         "causes": {
-            cause: {"at_alert": _proportion_json(at_alert), "later": _proportion_json(later)}
-            for cause, (at_alert, later) in causes.items()
+            cause: {"at_alert": _proportion_json(at_alert), "in_time": _proportion_json(in_time)}
+            for cause, (at_alert, in_time) in causes.items()
         },
         "peers_do_better": _better_peers(plan, scores),
     }

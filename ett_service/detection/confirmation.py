@@ -40,7 +40,7 @@ _ANY: Mapping[str, frozenset[str]] = MappingProxyType({})
 class Suspects:
     """What may be the cause of a finding, the likeliest first."""
 
-    suspects: Sequence[Suspect]
+    ranked: Sequence[Suspect]
     ruled_out: frozenset[str]  #: by earlier runs, as ``SettledRuns`` names them
 
 
@@ -280,13 +280,13 @@ def _key(value: SetValue) -> tuple[str, int]:
 
 def _suspected(suspects: Suspects, later: Sequence[AttemptFacts]) -> tuple[str, str]:
     """Return what the second run has: the first suspect that one can choose, or the version."""
-    chosen = [
+    known = [
         (suspect.dimension, suspect.value)
-        for suspect in suspects.suspects
+        for suspect in suspects.ranked
         if any(fact.values.get(suspect.dimension) == suspect.value for fact in later)
     ]
-    chosen.append((_VERSION, _most(fact.values.get(_VERSION, "") for fact in later)))
-    for dimension, value in chosen:
+    known.append((_VERSION, _most(fact.values.get(_VERSION, "") for fact in later)))
+    for dimension, value in known:
         if _named(dimension, value) not in suspects.ruled_out:
             return dimension, value
     texts = ", ".join(sorted(suspects.ruled_out))

@@ -116,11 +116,11 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     days = taken.widening * day_variance(level, own, cells.baseline, single)
     effective = groups.members @ cells.effective
     kind = kinds(effective[:, early].sum(axis=1) / max(cells.baseline, 1), single)
-    precision = own.precision(_of_kind(days, kind))
+    precision = own.precision(_mean_of_kind(days, kind))
     memory, _ = day_memory(level[:, early], precision[:, early], kind, usual)
     # Fitting a mean took a part of what days share; memory weighs days by all that they vary.
     days = days + memory.of_mean(precision[:, early])
-    precision = own.precision(_of_kind(days, kind))
+    precision = own.precision(_mean_of_kind(days, kind))
     memory, evidence = day_memory(level[:, early], precision[:, early], kind, usual)
     precision = own.precision(days)
     freedom = day_freedom(single, cells.baseline) * memory.independence(precision[:, early])
@@ -141,11 +141,11 @@ def panel(cells: Cells, groups: Groups, usual: UsualMemory | None = None) -> Pan
     )
 
 
-def _of_kind(days: Floats, kind: Kinds) -> Floats:
+def _mean_of_kind(days: Floats, kind: Kinds) -> Floats:
     """Return the mean variance between days of each group's kind.
 
-    By their own, groups whose days vary little by chance would count most in what days share, and
-    say that it is little.
+    By its own, a group whose days vary little would count most in what days share, and say that it
+    is little.
     """
     return np.asarray(np.bincount(kind, days) / np.maximum(np.bincount(kind), 1))[kind]
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ett_service.core.intervals import DAY_US
 from ett_service.core.regressions.finding import Finding, Metric, SeriesCohort, Subject, Verdict
-from ett_service.detection.sample import Durations, Memory, Options, Sample
+from ett_service.detection.sample import Durations, Floats, Memory, Options, Sample
 from ett_service.detection.scan import Scan, scan
 
 DAYS = 56
@@ -49,6 +49,15 @@ def fleet(
         change(day, cohort, seconds)
     seconds[START] = sum(seconds.values(), np.zeros(len(day)))
     return sample({subject: rows(lasted, day, cohort) for subject, lasted in seconds.items()})
+
+
+def conditions(draws: np.random.Generator, series: int, days: int, memory: float) -> Floats:
+    """Draw conditions of days with a variance of 1, of which the next day has a part *memory*."""
+    drawn = draws.normal(0, 1, (series, days))
+    for day in range(1, days):
+        fresh = np.sqrt(1 - memory**2) * drawn[:, day]
+        drawn[:, day] = memory * drawn[:, day - 1] + fresh
+    return np.asarray(drawn)
 
 
 def rows(

@@ -4,17 +4,14 @@ import numpy as np
 import pytest
 
 from ett_service.detection.day_memory import DayMemory, day_memory, kinds, usual_memory
+from tests.detection.samples import conditions
 
 SERIES, DAYS, NOISE = 60, 42, 0.5
 
 
 def _levels(memory: float, seed: int = 1) -> np.typing.NDArray[np.float64]:
     draws = np.random.default_rng(seed)
-    conditions = draws.normal(0, 1, (SERIES, DAYS))
-    for day in range(1, DAYS):
-        fresh = np.sqrt(1 - memory**2) * conditions[:, day]
-        conditions[:, day] = memory * conditions[:, day - 1] + fresh
-    return conditions + draws.normal(0, NOISE, (SERIES, DAYS))
+    return conditions(draws, SERIES, DAYS, memory) + draws.normal(0, NOISE, (SERIES, DAYS))
 
 
 def _memory(level: np.typing.NDArray[np.float64]) -> DayMemory:

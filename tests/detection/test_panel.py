@@ -18,6 +18,7 @@ from ett_service.detection.panel import (
 )
 from ett_service.detection.sample import Floats
 from ett_service.detection.window import groups
+from tests.detection.samples import conditions
 
 DAYS, RECENT = 42, 14
 
@@ -51,11 +52,8 @@ def test_what_days_share_is_not_that_of_the_calmest_cohorts(rough: float, least:
     drawn = []
     for seed in range(50):
         draws = np.random.default_rng(seed)
-        level = draws.normal(0, 1, shape)
-        for day in range(1, shape[1]):
-            level[:, day] *= np.sqrt(1 - memory**2)
-            level[:, day] += memory * level[:, day - 1]
-        level = size[:, None] * level + draws.normal(0, np.sqrt(noise), shape)
+        level = size[:, None] * conditions(draws, *shape, memory)
+        level += draws.normal(0, np.sqrt(noise), shape)
         of_cohort, weekday = np.ones(number), np.arange(shape[1]) % 7
         count, variance = values.astype(np.int64), 8 * noise * of_cohort
         cells = Cells(level, values, values, count, variance, of_cohort, DAYS, weekday)
@@ -128,12 +126,8 @@ def test_a_students_t_becomes_a_normal_score_and_back(score: float, freedom: flo
 def test_conditions_that_slow_more_than_they_speed_up_give_no_more_false_alarms() -> None:
     """Levels rise further than they fall, and days hang together."""
     draws, series, decay, curvature, late = np.random.default_rng(4), 40_000, 0.6, 0.1, 7
-    fresh = draws.normal(0, np.sqrt(1 - decay**2), (series, DAYS))
-    conditions = np.zeros((series, DAYS))
-    conditions[:, 0] = draws.normal(0, 1, series)
-    for day in range(1, DAYS):
-        conditions[:, day] = decay * conditions[:, day - 1] + fresh[:, day]
-    level = conditions + curvature * (conditions**2 - 1)
+    of_day = conditions(draws, series, DAYS, decay)
+    level = of_day + curvature * (of_day**2 - 1)
     level /= level.std()
     memory = DayMemory(np.full(series, decay), np.full(series, decay))
 

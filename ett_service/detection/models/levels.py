@@ -47,7 +47,6 @@ from ett_service.detection.window import WEEK_DAYS, Groups, Window, accelerators
 _TINY = 1e-12
 _MAX_LOG = 20.0  #: of a logarithm that is reported
 
-_SUMS = frozenset({Metric.TIME_TO_START_SECONDS, Metric.TIME_TO_RECOVER_SECONDS})
 _FEWEST_OF_SETTING = 3  #: values of a setting in the baseline
 
 
@@ -64,7 +63,8 @@ class DurationModel(LevelModel):
 
     @property
     def sort(self) -> LevelSort:
-        return LevelSort(type(self), self.is_of_means, self.subject.metric in _SUMS)
+        is_of_sums = self.subject.metric is Metric.TIME_TO_START_SECONDS
+        return LevelSort(type(self), self.is_of_means, is_of_sums)
 
     def all_levels(self) -> Iterator[LevelModel]:
         yield self

@@ -27,7 +27,13 @@ from ett_service.core.regressions.finding import Side, Subject
 from ett_service.detection.cells import ratio
 from ett_service.detection.models.levels import cells_of, cost_us_per_week, counted_rows
 from ett_service.detection.models.residuals import Residuals, share_residuals
-from ett_service.detection.models.series_model import Change, Contrast, LevelModel, interval
+from ett_service.detection.models.series_model import (
+    Change,
+    Contrast,
+    LevelModel,
+    SpansOfDays,
+    interval,
+)
 from ett_service.detection.panel import Fewest, Starts, heads, tails
 from ett_service.detection.sample import Durations, Flags, Floats, Ints, Memory, Options
 from ett_service.detection.window import WEEK_DAYS, Groups, Window
@@ -45,7 +51,7 @@ _LEAST_FACTOR = 0.05
 
 
 @dataclass(frozen=True)
-class RateModel:
+class RateModel(SpansOfDays):
     """The series model of failures of one cause, or of all; cohorts by days."""
 
     subject: Subject
@@ -55,10 +61,6 @@ class RateModel:
     expected: Floats  #: events at the baseline rate of the cohort
     exposure: Floats  #: GPU-hours
     dispersion: Floats  #: by group, 1 for a Poisson variance
-
-    @property
-    def days(self) -> int:
-        return self.window.days
 
     def fewest(self, options: Options) -> Fewest:
         del options
@@ -107,14 +109,6 @@ class RateModel:
 
     def contrast(self, group: int, late: Flags, early: Flags) -> Contrast:
         return self._between(self.groups.members[group], self.dispersion[group], late, early)
-
-    def since(self, group: int, start: int) -> Contrast:
-        late = np.arange(self.days) >= start
-        return self.contrast(group, late, ~late)
-
-    def size(self, group: int, start: int, stop: int) -> float:
-        days = np.arange(self.days)
-        return self.contrast(group, (days >= start) & (days < stop), days < start).effect
 
     def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start

@@ -1,5 +1,6 @@
 """The series model of a subject in all groups of cohorts, and the base of models of levels."""
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -163,6 +164,28 @@ class SeriesModel(Protocol):
         ...
 
 
+class SpansOfDays(ABC):
+    """What all models say of spans of days, by what they say of any days."""
+
+    window: Window
+
+    @property
+    def days(self) -> int:
+        return self.window.days
+
+    @abstractmethod
+    def contrast(self, group: int, late: Flags, early: Flags) -> Contrast:
+        """Compare some days of a group with some others."""
+
+    def since(self, group: int, start: int) -> Contrast:
+        late = np.arange(self.days) >= start
+        return self.contrast(group, late, ~late)
+
+    def size(self, group: int, start: int, stop: int) -> float:
+        days = np.arange(self.days)
+        return self.contrast(group, (days >= start) & (days < stop), days < start).effect
+
+
 class LevelSort(NamedTuple):
     """What levels are of: days share as much in all subjects of one sort."""
 
@@ -172,7 +195,7 @@ class LevelSort(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LevelModel:
+class LevelModel(SpansOfDays):
     """A series model of levels by cohort and day, which durations and ETT% complete."""
 
     subject: Subject
@@ -198,10 +221,6 @@ class LevelModel:
         """The series of days of all groups."""
         return panel(self.cells, self.groups, self.usual)
 
-    @property
-    def days(self) -> int:
-        return self.window.days
-
     def fewest(self, options: Options) -> Fewest:
         return Fewest(options.fewest_recent, options.fewest_baseline)
 
@@ -224,14 +243,6 @@ class LevelModel:
 
     def contrast(self, group: int, late: Flags, early: Flags) -> Contrast:
         return _contrast(self.panel, group, late, early)
-
-    def since(self, group: int, start: int) -> Contrast:
-        late = np.arange(self.days) >= start
-        return self.contrast(group, late, ~late)
-
-    def size(self, group: int, start: int, stop: int) -> float:
-        days = np.arange(self.days)
-        return self.contrast(group, (days >= start) & (days < stop), days < start).effect
 
     def score_of(self, members: Floats, start: int) -> float:
         late = np.arange(self.days) >= start

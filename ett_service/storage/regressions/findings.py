@@ -106,7 +106,6 @@ class Change:
     by: str  #: ``DETECTOR``, the name that somebody gave, or the name of a key
     why: str
     version: int
-    suspect: str | None = None  #: that was ruled out, such as ``code_version 2026.46``
 
 
 SELECT: Select[*tuple[Any, ...]] = select(

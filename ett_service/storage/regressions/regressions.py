@@ -47,14 +47,11 @@ def get(conn: Connection, project_id: int, regression_id: str) -> Regression | N
 def changes(conn: Connection, project_id: int, regression_id: str) -> list[Change]:
     """Read the changes of a regression, the oldest first."""
     rows = conn.execute(_CHANGES, findings.of_id(project_id, regression_id))
-    return [
-        Change(row.seq, row.at_us, row.what, row.by, row.why, row.version, row.suspect)
-        for row in rows
-    ]
+    return [Change(row.seq, row.at_us, row.what, row.by, row.why, row.version) for row in rows]
 
 
 def ruled_out(conn: Connection, project_id: int, regression_id: str) -> frozenset[str]:
-    """Read the suspects that are not the cause of a regression, as runs showed."""
+    """Read the suspects that runs ruled out, such as ``code_version 2026.46``."""
     rows = conn.scalars(_RULED_OUT, findings.of_id(project_id, regression_id))
     return frozenset(filter(None, rows))
 

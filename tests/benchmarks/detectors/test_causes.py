@@ -24,7 +24,7 @@ def _trial_with_alert(scenario: Scenario, day: int = CHANGED_ON + 10) -> Trial:
 def test_the_planted_value_is_named_first(cause: str) -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 2.5, cause=cause)
     planted = cause, str(CAUSES[cause])
-    expected = NamedCause(cause, planted, at_alert=planted, later=planted)
+    expected = NamedCause(cause, planted, at_alert=planted, in_time=planted)
     assert name_cause(_trial_with_alert(scenario), scenario, "ours") == expected
 
 
@@ -32,13 +32,13 @@ def test_days_after_the_alert_a_value_is_named_that_few_had_by_then() -> None:
     scenario = Scenario(ScenarioKind.CELL, 60, 2.5, cause="host")
     named = name_cause(_trial_with_alert(scenario, CHANGED_ON + 1), scenario, "ours")
     assert named is not None
-    assert (named.at_alert, named.later) == (None, named.planted)
+    assert (named.at_alert, named.in_time) == (None, named.planted)
 
 
 def test_nothing_is_named_where_nothing_explains_it() -> None:
     scenario = Scenario(ScenarioKind.CELL, 300, 1.6, cause=NO_CAUSE)
     assert name_cause(_trial_with_alert(scenario), scenario, "ours") == NamedCause(
-        NO_CAUSE, planted=None, at_alert=None, later=None
+        NO_CAUSE, planted=None, at_alert=None, in_time=None
     )
 
 
@@ -52,9 +52,9 @@ def test_nothing_is_named_for_what_was_not_found_in_time() -> None:
 def test_proportions_are_by_cause() -> None:
     image = "image", "1"
     named = [
-        NamedCause("image", image, at_alert=None, later=image),
-        NamedCause("image", image, at_alert=image, later=image),
-        NamedCause("none", None, at_alert=None, later=image),
+        NamedCause("image", image, at_alert=None, in_time=image),
+        NamedCause("image", image, at_alert=image, in_time=image),
+        NamedCause("none", None, at_alert=None, in_time=image),
     ]
     assert by_cause(named) == {
         "image": CauseScore(Proportion(1, 2), Proportion(2, 2)),

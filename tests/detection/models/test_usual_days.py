@@ -7,7 +7,7 @@ from ett_service.detection.models.levels import DurationModel
 from ett_service.detection.sample import Floats, Memory
 from ett_service.detection.scan import Models
 from ett_service.detection.window import Window, groups
-from tests.detection.samples import COHORTS, DAYS, OPTIONS, PHASES, Seconds, fleet
+from tests.detection.samples import COHORTS, DAYS, OPTIONS, PHASES, Seconds, conditions, fleet
 
 DECAY = 0.7
 
@@ -18,15 +18,12 @@ def _independence(seed: int) -> Floats:
     Days hang together in all phases alike, and three starts in ten miss, on any day.
     """
     draws = np.random.default_rng(seed)
-    conditions = draws.normal(0, 0.15, (len(COHORTS), DAYS))
-    for later in range(1, DAYS):
-        fresh = np.sqrt(1 - DECAY**2) * conditions[:, later]
-        conditions[:, later] = DECAY * conditions[:, later - 1] + fresh
+    of_day = 0.15 * conditions(draws, len(COHORTS), DAYS, DECAY)
 
     def slow_down(day: NDArray[np.int32], cohort: NDArray[np.int32], seconds: Seconds) -> None:
         for phase in PHASES:
             missed = draws.random(len(day)) < 0.3
-            seconds[phase] *= np.exp(conditions[cohort, day]) * 8**missed
+            seconds[phase] *= np.exp(of_day[cohort, day]) * 8**missed
 
     sample = fleet(slow_down, seed=seed, a_day=(12, 12, 12, 12))
     models = Models.of(Window.of(sample, OPTIONS), groups(sample.cohorts), Memory())
